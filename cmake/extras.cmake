@@ -1,0 +1,1 @@
+# Programs, benchmarks and fuzz targets.

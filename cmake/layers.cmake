@@ -1,0 +1,94 @@
+# det_layer(), det_kernels(), det_library(): how the table in CMakeLists.txt becomes libraries.
+
+enable_testing()
+
+# One static library from src/<name>/, and one program from each tests/unit/test_<name>*.c that links
+# the whole layer and its USES, and nothing more: a call to a forbidden layer does not link.
+function(det_layer name)
+  cmake_parse_arguments(L "PURE" "" "USES;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PUBLIC ${L_USES} m)
+  if(NOT L_PURE)
+    target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+  endif()
+  foreach(lib ${L_LIBS})
+    pkg_check_modules(${lib} REQUIRED IMPORTED_TARGET ${lib})
+    target_link_libraries(${name} PUBLIC PkgConfig::${lib})
+    set_property(GLOBAL APPEND PROPERTY det_libs_${name} PkgConfig::${lib})
+  endforeach()
+  if(DET_TESTS)
+    det_unit_tests(${name})
+  endif()
+endfunction()
+
+function(det_unit_tests name)
+  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/test_${name}.c
+       ${PROJECT_SOURCE_DIR}/tests/unit/test_${name}_*.c)
+  foreach(source ${tests})
+    get_filename_component(test ${source} NAME_WE)
+    add_executable(${test} ${source})
+    target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${test} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${name}> PkgConfig::cmocka)
+    add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300)
+  endforeach()
+endfunction()
+
+# Kernels are compiled once per instruction set from the same sources, in src/<name>/kernels/; the
+# program picks a set when it starts. DET_ISA in the code is the suffix of every symbol.
+function(det_kernels name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/kernels/*.c)
+  set(isa_flags_plain "")
+  set(isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
+  set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
+      -mprefer-vector-width=512)
+  set(vectorize "")
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(vectorize -fvect-cost-model=dynamic)
+  endif()
+  set(isas plain)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND isas avx2 avx512)
+  endif()
+  foreach(isa ${isas})
+    add_library(${name}_${isa} OBJECT ${sources})
+    target_include_directories(${name}_${isa} PRIVATE ${PROJECT_SOURCE_DIR}/include
+                               ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(${name}_${isa} PRIVATE DET_ISA=${isa} DET_ISA_${isa}=1)
+    target_compile_options(${name}_${isa} PRIVATE -O2 -ftree-vectorize ${vectorize} ${isa_flags_${isa}})
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_${isa}>)
+  endforeach()
+endfunction()
+
+# libdet.so and libdet.a from the given layers. Everything is compiled hidden; only DET_API shows. The
+# archive holds one object whose hidden names were made local, so they cannot clash with a user's.
+function(det_library)
+  set(archives "")
+  set(libs "")
+  foreach(layer ${ARGN})
+    list(APPEND archives $<TARGET_FILE:${layer}>)
+    get_property(layer_libs GLOBAL PROPERTY det_libs_${layer})
+    list(APPEND libs ${layer_libs})
+  endforeach()
+  list(REMOVE_DUPLICATES libs)
+
+  file(WRITE ${PROJECT_BINARY_DIR}/libdet.c "// libdet is made of its layers.\n")
+  add_library(det_shared SHARED ${PROJECT_BINARY_DIR}/libdet.c)
+  set_target_properties(det_shared PROPERTIES OUTPUT_NAME det SOVERSION 0 VERSION ${PROJECT_VERSION})
+  target_link_libraries(det_shared PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive
+                        ${libs} Threads::Threads m ${CMAKE_DL_LIBS} -Wl,--no-undefined)
+  target_include_directories(det_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
+  add_dependencies(det_shared ${ARGN})
+
+  set(out ${PROJECT_BINARY_DIR}/libdet.a)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_LINKER} -r --whole-archive ${archives} -o libdet.o
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden libdet.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${out}
+    COMMAND ${CMAKE_AR} rcs ${out} libdet.o
+    DEPENDS ${ARGN} WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
+  add_custom_target(det_static ALL DEPENDS ${out})
+endfunction()

@@ -1,0 +1,259 @@
+// det/ops.h: the operations on tensors. Names, arguments, defaults and results are torch's.
+//
+// All return a new tensor of the current scope, or NULL after an error (see det/tensor.h). Shapes
+// broadcast as in NumPy; types promote as in torch; a negative dim counts from the end. Optional
+// arguments are named: det_conv2d(x, w, b, .stride = {2, 2}); what is left out is 0 and means the
+// default. Lists of sizes or dims are written DET_DIMS(1, 2).
+#pragma once
+
+#include "det/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- element by element, one argument -------------------------------------------------------------
+
+#define DET_UNARY_FUNCTIONS(F)                                                                     \
+    F(neg) F(abs) F(sign) F(exp) F(expm1) F(log) F(log1p) F(log2) F(sqrt) F(rsqrt) F(square)        \
+    F(reciprocal) F(sin) F(cos) F(tan) F(tanh) F(sigmoid) F(erf) F(relu) F(relu6) F(selu) F(silu)   \
+    F(mish) F(hardsigmoid) F(hardswish) F(logsigmoid) F(softsign) F(floor) F(ceil) F(round)         \
+    F(trunc) F(isnan) F(isinf) F(isfinite) F(logical_not)
+#define DET_DECLARE_UNARY(name) DET_API det_tensor *det_##name(det_tensor *x);
+DET_UNARY_FUNCTIONS(DET_DECLARE_UNARY)
+
+DET_API det_tensor *det_leaky_relu(det_tensor *x, double negative_slope);
+DET_API det_tensor *det_elu(det_tensor *x, double alpha);
+DET_API det_tensor *det_gelu(det_tensor *x);      // exact, with erf
+DET_API det_tensor *det_gelu_tanh(det_tensor *x); // the tanh approximation
+DET_API det_tensor *det_softplus(det_tensor *x, double beta, double threshold);
+DET_API det_tensor *det_hardtanh(det_tensor *x, double min, double max);
+DET_API det_tensor *det_clamp(det_tensor *x, double min, double max); // -INFINITY, INFINITY: open
+DET_API det_tensor *det_to(det_tensor *x, det_dtype dtype);
+
+// --- element by element, two arguments ------------------------------------------------------------
+
+#define DET_BINARY_FUNCTIONS(F)                                                                    \
+    F(add) F(sub) F(mul) F(div) F(pow) F(maximum) F(minimum) F(fmod) F(remainder) F(atan2)          \
+    F(eq) F(ne) F(lt) F(le) F(gt) F(ge) F(logical_and) F(logical_or) F(logical_xor)
+#define DET_DECLARE_BINARY(name)                                                                   \
+    DET_API det_tensor *det_##name(det_tensor *a, det_tensor *b);                                  \
+    DET_API det_tensor *det_##name##_scalar(det_tensor *a, double b);
+DET_BINARY_FUNCTIONS(DET_DECLARE_BINARY)
+
+DET_API det_tensor *det_where(det_tensor *condition, det_tensor *a, det_tensor *b);
+DET_API det_tensor *det_masked_fill(det_tensor *x, det_tensor *mask, double value);
+
+// --- reductions: over everything, or over the listed dims ------------------------------------------
+
+#define DET_REDUCTIONS(F) F(sum) F(mean) F(max) F(min) F(prod) F(logsumexp)
+#define DET_DECLARE_REDUCTION(name)                                                                \
+    DET_API det_tensor *det_##name(det_tensor *x);                                                 \
+    DET_API det_tensor *det_##name##_over(det_tensor *x, const int64_t *dims, int n, bool keepdim);
+DET_REDUCTIONS(DET_DECLARE_REDUCTION)
+
+// correction 1 is torch's default (unbiased), 0 divides by n.
+DET_API det_tensor *det_var(det_tensor *x, double correction);
+DET_API det_tensor *det_var_over(det_tensor *x, const int64_t *dims, int n, double correction,
+                                 bool keepdim);
+DET_API det_tensor *det_std(det_tensor *x, double correction);
+DET_API det_tensor *det_std_over(det_tensor *x, const int64_t *dims, int n, double correction,
+                                 bool keepdim);
+DET_API det_tensor *det_norm(det_tensor *x, double p); // p > 0, or INFINITY
+DET_API det_tensor *det_norm_over(det_tensor *x, double p, const int64_t *dims, int n,
+                                  bool keepdim);
+
+// Values along dim with their positions (i64) in *indices, which may be NULL.
+DET_API det_tensor *det_max_along(det_tensor *x, int dim, bool keepdim, det_tensor **indices);
+DET_API det_tensor *det_min_along(det_tensor *x, int dim, bool keepdim, det_tensor **indices);
+DET_API det_tensor *det_argmax(det_tensor *x, int dim, bool keepdim);
+DET_API det_tensor *det_argmin(det_tensor *x, int dim, bool keepdim);
+DET_API det_tensor *det_cumsum(det_tensor *x, int dim);
+DET_API det_tensor *det_topk(det_tensor *x, int64_t k, int dim, bool largest, det_tensor **indices);
+DET_API det_tensor *det_sort(det_tensor *x, int dim, bool descending, det_tensor **indices);
+
+// --- products -------------------------------------------------------------------------------------
+
+DET_API det_tensor *det_matmul(det_tensor *a, det_tensor *b); // 1-d, 2-d and batched, as torch
+DET_API det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias); // bias: NULL ok
+
+typedef struct det_attention_opts {
+    det_tensor *mask; // bool (true = attend) or float (added), broadcast to (..., queries, keys)
+    bool causal;      // query i sees keys 0 .. i only
+    double scale;     // 0: 1 / sqrt(head size)
+    double dropout;
+} det_attention_opts;
+
+// softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E).
+#define det_attention(q, k, v, ...)                                                                \
+    det_attention_with(q, k, v, (det_attention_opts){__VA_ARGS__})
+DET_API det_tensor *det_attention_with(det_tensor *q, det_tensor *k, det_tensor *v,
+                                       det_attention_opts opts);
+
+// --- shape ----------------------------------------------------------------------------------------
+// reshape, permute, transpose, expand, squeeze, unsqueeze, slice, select and split share memory with
+// their argument where that is possible.
+
+DET_API det_tensor *det_reshape(det_tensor *x, const int64_t *shape, int n); // one size may be -1
+DET_API det_tensor *det_view(det_tensor *x, const int64_t *shape, int n);    // never copies
+DET_API det_tensor *det_flatten(det_tensor *x, int start_dim, int end_dim);
+DET_API det_tensor *det_permute(det_tensor *x, const int64_t *dims, int n);
+DET_API det_tensor *det_transpose(det_tensor *x, int dim0, int dim1);
+DET_API det_tensor *det_expand(det_tensor *x, const int64_t *shape, int n); // -1 keeps a size
+DET_API det_tensor *det_squeeze(det_tensor *x, int dim);
+DET_API det_tensor *det_squeeze_all(det_tensor *x);
+DET_API det_tensor *det_unsqueeze(det_tensor *x, int dim);
+DET_API det_tensor *det_slice(det_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
+DET_API det_tensor *det_select(det_tensor *x, int dim, int64_t index); // drops dim
+DET_API det_tensor *det_contiguous(det_tensor *x);
+DET_API det_tensor *det_clone(det_tensor *x);
+DET_API det_tensor *det_concat(det_tensor *const *x, int n, int dim);
+DET_API det_tensor *det_stack(det_tensor *const *x, int n, int dim);
+
+// Pieces of the given size (the last may be smaller) into out[0 .. max_out); returns how many, or a
+// negative code.
+DET_API int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_out);
+
+// pads: (before, after) of the last dim, then of the one before it, ... as torch.
+DET_API det_tensor *det_pad(det_tensor *x, const int64_t *pads, int n, double value);
+DET_API det_tensor *det_flip(det_tensor *x, const int64_t *dims, int n);
+DET_API det_tensor *det_tril(det_tensor *x, int64_t diagonal);
+DET_API det_tensor *det_triu(det_tensor *x, int64_t diagonal);
+
+// --- by index (indices are i64; out of range is an error) ------------------------------------------
+
+DET_API det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index);
+DET_API det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index);
+DET_API det_tensor *det_scatter_add(det_tensor *x, int dim, det_tensor *index, det_tensor *src);
+DET_API det_tensor *det_one_hot(det_tensor *index, int64_t n_classes); // i64
+// padding_idx: that row gets no gradient; -1: none.
+DET_API det_tensor *det_embedding(det_tensor *index, det_tensor *weight, int64_t padding_idx);
+
+// --- softmax, dropout ------------------------------------------------------------------------------
+
+DET_API det_tensor *det_softmax(det_tensor *x, int dim);
+DET_API det_tensor *det_log_softmax(det_tensor *x, int dim);
+DET_API det_tensor *det_dropout(det_tensor *x, double p, bool training);
+// Zeroes whole channels (dim 1 of 3 or more dims); element-wise on 2 dims, as torch's Dropout2d.
+DET_API det_tensor *det_dropout_channels(det_tensor *x, double p, bool training);
+
+// --- convolution, pooling: images are (batch, channels, height, width) -----------------------------
+
+typedef struct det_conv_opts {
+    int64_t stride[2], padding[2], dilation[2], groups; // 0: 1, 0, 1, 1
+    int64_t output_padding[2];                          // conv_transpose2d only
+} det_conv_opts;
+
+#define det_conv1d(x, weight, bias, ...)                                                           \
+    det_conv1d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
+#define det_conv2d(x, weight, bias, ...)                                                           \
+    det_conv2d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
+#define det_conv_transpose2d(x, weight, bias, ...)                                                 \
+    det_conv_transpose2d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
+DET_API det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o);
+DET_API det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o);
+DET_API det_tensor *det_conv_transpose2d_with(det_tensor *x, det_tensor *w, det_tensor *b,
+                                              det_conv_opts o);
+
+typedef struct det_pool_opts {
+    int64_t kernel[2], stride[2], padding[2]; // stride 0: the kernel's size
+    bool ceil_mode;
+    bool exclude_padding; // avg: divide by the pixels inside the image only
+} det_pool_opts;
+
+#define det_max_pool2d(x, ...) det_max_pool2d_with(x, (det_pool_opts){__VA_ARGS__})
+#define det_avg_pool2d(x, ...) det_avg_pool2d_with(x, (det_pool_opts){__VA_ARGS__})
+DET_API det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts opts);
+DET_API det_tensor *det_avg_pool2d_with(det_tensor *x, det_pool_opts opts);
+DET_API det_tensor *det_adaptive_avg_pool2d(det_tensor *x, int64_t out_h, int64_t out_w);
+DET_API det_tensor *det_adaptive_max_pool2d(det_tensor *x, int64_t out_h, int64_t out_w);
+
+typedef enum det_interpolation { DET_NEAREST, DET_BILINEAR } det_interpolation;
+DET_API det_tensor *det_interpolate(det_tensor *x, int64_t out_h, int64_t out_w,
+                                    det_interpolation mode, bool align_corners);
+
+// --- normalisation ---------------------------------------------------------------------------------
+
+typedef struct det_batch_norm_opts {
+    det_tensor *weight, *bias;               // per channel; NULL: 1 and 0
+    det_tensor *running_mean, *running_var;  // updated while training; used otherwise
+    bool training;
+    double momentum; // 0: 0.1
+    double eps;      // 0: 1e-5
+} det_batch_norm_opts;
+
+#define det_batch_norm(x, ...) det_batch_norm_with(x, (det_batch_norm_opts){__VA_ARGS__})
+DET_API det_tensor *det_batch_norm_with(det_tensor *x, det_batch_norm_opts opts);
+// over the last n_dims dims; weight and bias have their shape, or are NULL. eps 0: 1e-5
+DET_API det_tensor *det_layer_norm(det_tensor *x, int n_dims, det_tensor *weight, det_tensor *bias,
+                                   double eps);
+DET_API det_tensor *det_rms_norm(det_tensor *x, int n_dims, det_tensor *weight, double eps);
+DET_API det_tensor *det_group_norm(det_tensor *x, int64_t n_groups, det_tensor *weight,
+                                   det_tensor *bias, double eps);
+
+// --- recurrent: one layer, one direction over a whole sequence --------------------------------------
+// x (T, B, I); w_ih (G*H, I); w_hh (G*H, H); biases (G*H) or NULL; h0 and c0 (B, H) or NULL: zeros.
+// Returns all hidden states (T, B, H); the last ones in *h_n and *c_n (may be NULL).
+
+typedef struct det_rnn_weights {
+    det_tensor *w_ih, *w_hh, *b_ih, *b_hh;
+} det_rnn_weights;
+
+DET_API det_tensor *det_rnn_tanh(det_tensor *x, det_rnn_weights w, det_tensor *h0, bool reverse,
+                                 det_tensor **h_n);
+DET_API det_tensor *det_rnn_relu(det_tensor *x, det_rnn_weights w, det_tensor *h0, bool reverse,
+                                 det_tensor **h_n);
+DET_API det_tensor *det_gru(det_tensor *x, det_rnn_weights w, det_tensor *h0, bool reverse,
+                            det_tensor **h_n);
+DET_API det_tensor *det_lstm(det_tensor *x, det_rnn_weights w, det_tensor *h0, det_tensor *c0,
+                             bool reverse, det_tensor **h_n, det_tensor **c_n);
+
+// --- losses ----------------------------------------------------------------------------------------
+
+typedef enum det_reduction { DET_MEAN, DET_SUM, DET_NONE } det_reduction;
+
+typedef struct det_loss_opts {
+    det_reduction reduction;
+    det_tensor *weight;      // per class (nll, cross_entropy) or per element (bce)
+    det_tensor *pos_weight;  // bce_with_logits
+    bool use_ignore_index;   // nll, cross_entropy: targets equal to ignore_index do not count
+    int64_t ignore_index;
+    double label_smoothing;  // cross_entropy
+    double margin;           // margin losses; 0: 1 for hinge embedding, 0 for the others
+    double beta;             // smooth_l1, huber (delta); 0: 1
+    bool log_target;         // kl_div
+    bool batch_mean;         // kl_div: sum divided by the batch size
+} det_loss_opts;
+
+// input, target
+#define DET_LOSSES(F)                                                                              \
+    F(mse_loss) F(l1_loss) F(smooth_l1_loss) F(huber_loss) F(nll_loss) F(cross_entropy) F(bce_loss) \
+    F(bce_with_logits_loss) F(kl_div_loss) F(hinge_embedding_loss)
+#define DET_DECLARE_LOSS(name)                                                                     \
+    DET_API det_tensor *det_##name##_with(det_tensor *input, det_tensor *target, det_loss_opts o);
+DET_LOSSES(DET_DECLARE_LOSS)
+#define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_l1_loss(x, y, ...) det_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_smooth_l1_loss(x, y, ...) det_smooth_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_huber_loss(x, y, ...) det_huber_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_bce_with_logits_loss(x, y, ...)                                                        \
+    det_bce_with_logits_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_hinge_embedding_loss(x, y, ...)                                                        \
+    det_hinge_embedding_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_margin_ranking_loss(x1, x2, y, ...)                                                    \
+    det_margin_ranking_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+#define det_cosine_embedding_loss(x1, x2, y, ...)                                                  \
+    det_cosine_embedding_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+DET_API det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
+                                                 det_loss_opts o);
+DET_API det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
+                                                   det_loss_opts o);
+DET_API det_tensor *det_cosine_similarity(det_tensor *a, det_tensor *b, int dim, double eps);
+
+#ifdef __cplusplus
+}
+#endif

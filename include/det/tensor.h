@@ -1,0 +1,194 @@
+// det/tensor.h: n-dimensional arrays that remember how they were made.
+//
+// What a program looks like:
+//
+//     det_scope_begin();
+//     det_tensor *loss = det_mse_loss(det_forward(model, x), y);
+//     det_backward(loss);
+//     det_optim_step(opt);
+//     if (det_check(&err)) ...          // one question for the whole expression
+//     det_scope_end();                  // all intermediates are gone, their memory is reused
+//
+// Ownership: a tensor belongs to the scope it was made in. det_ref keeps it alive beyond that (it
+// then stands alone, without history); det_unref gives it back.
+//
+// Errors are sticky: the first failure of a thread is kept (operation, module, shapes), every later
+// operation does nothing and returns NULL, and NULL is accepted as an argument everywhere. Ask once
+// per step with det_check.
+//
+// Laziness: a few operations (convolution, linear, pooling, normalisation) wait until their result
+// is used, so that the user can be merged into them. Nobody can see this except by the clock.
+//
+// Threads: scopes, errors and switches belong to the calling thread. A tensor may be read by many
+// threads, but used in operations by one at a time.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "det/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct det_tensor det_tensor;
+
+// name, C type, bytes, "is floating point"
+#define DET_DTYPES(D)                                                                              \
+    D(F32, float, 4, 1)                                                                            \
+    D(F64, double, 8, 1)                                                                           \
+    D(BF16, uint16_t, 2, 1)                                                                        \
+    D(I64, int64_t, 8, 0)                                                                          \
+    D(I32, int32_t, 4, 0)                                                                          \
+    D(U8, uint8_t, 1, 0)                                                                           \
+    D(BOOL, uint8_t, 1, 0)
+
+typedef enum det_dtype {
+#define DET_DTYPES_ENUM(name, ctype, bytes, is_float) DET_##name,
+    DET_DTYPES(DET_DTYPES_ENUM)
+#undef DET_DTYPES_ENUM
+        DET_N_DTYPES
+} det_dtype;
+
+enum { DET_MAX_DIMS = 8 };
+
+// A list of sizes or dimensions, as two arguments: det_zeros(DET_F32, DET_DIMS(64, 10)).
+#define DET_DIMS(...)                                                                              \
+    (const int64_t[]){__VA_ARGS__},                                                                \
+        (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define DET_SCALAR NULL, 0 // the shape of a single number
+
+DET_API size_t det_dtype_size(det_dtype dtype);
+DET_API const char *det_dtype_name(det_dtype dtype); // "f32"
+DET_API bool det_dtype_is_float(det_dtype dtype);
+
+// --- scopes, errors ------------------------------------------------------------------------------
+
+DET_API void det_scope_begin(void);
+DET_API void det_scope_end(void);
+DET_API det_tensor *det_ref(det_tensor *t); // returns t
+DET_API void det_unref(det_tensor *t);
+
+// Finishes pending work and returns 0, or the code of the first failure since the last det_check,
+// filling err and clearing the state so that the next step starts clean.
+DET_API int det_check(det_err *err);
+
+// Puts a failure of the user's own into the sticky state (kept only if it is the first).
+DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
+
+// --- making tensors ------------------------------------------------------------------------------
+
+DET_API det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim); // undefined content
+DET_API det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim);
+DET_API det_tensor *det_ones(det_dtype dtype, const int64_t *shape, int ndim);
+DET_API det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value);
+DET_API det_tensor *det_scalar(double value); // f32, shape ()
+DET_API det_tensor *det_arange(det_dtype dtype, double start, double end, double step);
+DET_API det_tensor *det_eye(det_dtype dtype, int64_t n);
+DET_API det_tensor *det_rand(det_dtype dtype, const int64_t *shape, int ndim); // uniform [0, 1)
+DET_API det_tensor *det_randn(det_dtype dtype, const int64_t *shape, int ndim);
+DET_API det_tensor *det_randint(int64_t low, int64_t high, const int64_t *shape, int ndim); // i64
+DET_API det_tensor *det_randperm(int64_t n);                                               // i64
+
+// Copies row-major data of the given type.
+DET_API det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void *data);
+
+// Uses the caller's row-major memory without copying; it must outlive the tensor and is not freed.
+DET_API det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data);
+
+// --- looking at tensors --------------------------------------------------------------------------
+
+DET_API det_dtype det_dtype_of(const det_tensor *t);
+DET_API int det_ndim(const det_tensor *t);
+DET_API const int64_t *det_shape(const det_tensor *t);  // ndim sizes
+DET_API const int64_t *det_stride(const det_tensor *t); // in elements
+DET_API int64_t det_size(const det_tensor *t, int dim); // negative dim counts from the end
+DET_API int64_t det_numel(const det_tensor *t);
+DET_API bool det_is_contiguous(const det_tensor *t);
+
+// The number in a one-element tensor. NaN (and a sticky error) if there is none.
+DET_API double det_item(det_tensor *t);
+
+// Row-major content, valid until the scope ends; NULL after an error. Elements of a non-contiguous
+// tensor are copied.
+DET_API const void *det_data(det_tensor *t);
+DET_API const float *det_data_f32(det_tensor *t); // as det_data; an error if t is not f32
+DET_API const int64_t *det_data_i64(det_tensor *t);
+
+// "(64, 10) f32" into buf; returns buf.
+DET_API const char *det_describe(const det_tensor *t, char *buf, size_t size);
+
+// --- writing in place ----------------------------------------------------------------------------
+// Refused (sticky error) for a leaf that requires a gradient while gradients are on, and noticed by
+// det_backward if an earlier operation still needs the old value.
+
+DET_API void det_fill_(det_tensor *t, double value);
+DET_API void det_copy_(det_tensor *t, det_tensor *from); // broadcasts and converts
+DET_API void det_add_(det_tensor *t, det_tensor *other, double alpha);
+DET_API void det_mul_(det_tensor *t, double factor);
+DET_API void det_write(det_tensor *t, const void *data); // row-major, all elements, same dtype
+
+// --- gradients -----------------------------------------------------------------------------------
+
+// Marks a leaf (a tensor that no operation made) as something to differentiate by. Returns t.
+DET_API det_tensor *det_requires_grad(det_tensor *t, bool on);
+DET_API bool det_has_requires_grad(const det_tensor *t);
+
+// The accumulated gradient of a leaf, or NULL before the first backward and after det_zero_grad.
+DET_API det_tensor *det_grad(det_tensor *t);
+DET_API void det_zero_grad(det_tensor *t);
+
+typedef struct det_backward_opts {
+    bool retain_graph; // backward may be called again on the same graph
+    det_tensor *grad;  // gradient of the result; needed when it is not a single number
+} det_backward_opts;
+
+// Adds d(loss)/d(leaf) to the gradient of every leaf that loss depends on.
+#define det_backward(loss, ...) det_backward_with(loss, (det_backward_opts){__VA_ARGS__})
+DET_API void det_backward_with(det_tensor *loss, det_backward_opts opts);
+
+DET_API det_tensor *det_detach(det_tensor *t); // same memory, no history
+
+// Operations recorded from now on by this thread (default: on). Returns the previous setting.
+DET_API bool det_set_grad_enabled(bool on);
+DET_API bool det_grad_enabled(void);
+
+// Mixed precision: while on, matrix products and convolutions compute in bf16 and give bf16, losses
+// and normalisations compute in f32. Returns the previous setting.
+DET_API bool det_set_autocast(bool on);
+DET_API bool det_autocast(void);
+
+// --- randomness ----------------------------------------------------------------------------------
+// Random numbers are a function of (seed, step, n-th random operation of the step, element), so
+// three integers are the whole state of the generator of a thread.
+
+typedef struct det_rng_state {
+    uint64_t seed, step, op;
+} det_rng_state;
+
+DET_API void det_manual_seed(uint64_t seed); // step = op = 0
+DET_API det_rng_state det_get_rng_state(void);
+DET_API void det_set_rng_state(det_rng_state state);
+DET_API void det_rng_set_step(uint64_t step); // op = 0
+
+// --- machine -------------------------------------------------------------------------------------
+
+DET_API void det_set_threads(int n); // threads that compute, the caller included
+DET_API int det_threads(void);
+DET_API const char *det_isa(void); // kernels in use: "avx512+amx", "avx512+bf16", "avx512", "avx2", "plain"
+
+typedef struct det_memory {
+    size_t mapped_bytes; // taken from the system for tensors, by the whole process
+    size_t peak_bytes;   // the largest that ever was
+} det_memory;
+
+DET_API det_memory det_memory_stats(void);
+DET_API void det_memory_trim(void); // gives cached, unused blocks of this thread back to the system
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "det/ops.h"

@@ -1,0 +1,13 @@
+// base/assert.h: ASSERT states a precondition. It stays on in release builds and is for our own
+// mistakes only, never for input.
+//   ASSERT(cond)   STATIC_LEN(array)   MIN(a, b)   MAX(a, b)
+#pragma once
+
+#include "base/banned.h"
+
+#define ASSERT(cond) ((cond) ? (void)0 : assert_failed(#cond, __FILE__, __LINE__))
+#define STATIC_LEN(array) (sizeof(array) / sizeof *(array))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+_Noreturn void assert_failed(const char *cond, const char *file, int line);

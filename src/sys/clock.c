@@ -1,0 +1,21 @@
+// Unit clock.c: the two clocks of sys/clock.h.
+#include "sys/clock.h"
+
+#include <time.h>
+
+static int64_t clock_read_us(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t clock_mono_us(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC);
+}
+
+int64_t clock_unix_us(void)
+{
+    return clock_read_us(CLOCK_REALTIME);
+}

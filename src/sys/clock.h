@@ -1,0 +1,7 @@
+// sys/clock.h: time. Durations use the monotonic clock; only what people read uses the wall clock.
+#pragma once
+
+#include <stdint.h>
+
+int64_t clock_mono_us(void);  // for measuring; unrelated to the date
+int64_t clock_unix_us(void);  // microseconds since 1970-01-01T00:00:00Z

@@ -1,0 +1,188 @@
+// Unit pool.c: worker threads that spin briefly, then sleep on a futex.
+//
+// A run is published as (epoch, next piece) in one 64-bit ticket. A piece is claimed by advancing
+// the ticket while its epoch is still ours, so a late worker can never touch a later run's pieces
+// with an earlier run's function.
+#include "sys/pool.h"
+
+#include "base/assert.h"
+#include "sys/cpu.h"
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SPINS_BEFORE_SLEEP = 4000, // ~50 us: longer than the gap between two kernels of one step
+    SPINS_BEFORE_YIELD = 2000,
+};
+
+struct pool {
+    _Atomic uint64_t ticket;  // epoch << 32 | next piece
+    _Atomic uint32_t epoch;   // futex word
+    _Atomic int n_done;
+    _Atomic int n_sleeping;
+    _Atomic bool stopping;
+    _Atomic int n_pieces; // the run itself; a late worker may read these while they change, but
+    _Atomic pool_fn fn;   // then the ticket has changed too and it claims nothing
+    void *_Atomic ctx;
+    int n_threads;
+    pthread_t thread[POOL_MAX_THREADS];
+};
+
+static struct pool pool;
+static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; // who publishes runs
+static _Thread_local bool inside_piece;
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void work(uint32_t epoch)
+{
+    inside_piece = true;
+    for (;;) {
+        uint64_t t = atomic_load(&pool.ticket);
+        if ((uint32_t)(t >> 32) != epoch) break;
+        int piece = (int)(uint32_t)t;
+        if (piece >= pool.n_pieces) break;
+        pool_fn fn = pool.fn;
+        void *ctx = pool.ctx;
+        if (!atomic_compare_exchange_weak(&pool.ticket, &t, t + 1)) continue;
+        fn(ctx, piece);
+        atomic_fetch_add(&pool.n_done, 1);
+    }
+    inside_piece = false;
+}
+
+static void wait_for_epoch_after(uint32_t epoch)
+{
+    for (int spins = 0; atomic_load(&pool.epoch) == epoch; spins++) {
+        if (spins < SPINS_BEFORE_SLEEP) {
+            cpu_relax();
+            continue;
+        }
+        atomic_fetch_add(&pool.n_sleeping, 1);
+        syscall(SYS_futex, &pool.epoch, FUTEX_WAIT_PRIVATE, epoch, NULL, NULL, 0);
+        atomic_fetch_sub(&pool.n_sleeping, 1);
+        spins = 0;
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&pool.stopping)) {
+        uint32_t epoch = atomic_load(&pool.epoch);
+        work(epoch);
+        if (atomic_load(&pool.stopping)) break;
+        wait_for_epoch_after(epoch);
+    }
+    return NULL;
+}
+
+static void wake_all(void)
+{
+    if (atomic_load(&pool.n_sleeping))
+        syscall(SYS_futex, &pool.epoch, FUTEX_WAKE_PRIVATE, POOL_MAX_THREADS, NULL, NULL, 0);
+}
+
+static void stop_workers(void)
+{
+    atomic_store(&pool.stopping, true);
+    atomic_fetch_add(&pool.epoch, 1);
+    wake_all();
+    for (int i = 1; i < pool.n_threads; i++)
+        pthread_join(pool.thread[i], NULL);
+    atomic_store(&pool.stopping, false);
+    pool.n_threads = 1;
+}
+
+static void start_workers(int n_threads)
+{
+    int n = 1;
+    while (n < n_threads &&
+           pthread_create(&pool.thread[n], NULL, worker_main, NULL) == 0)
+        n++;
+    pool.n_threads = n;
+}
+
+// A child of fork has the memory but not the threads: it starts again with itself alone.
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&owner, NULL);
+    pool.n_threads = 0;
+    atomic_store(&pool.n_sleeping, 0);
+}
+
+static void ensure_started(void)
+{
+    if (pool.n_threads) return;
+    static bool registered;
+    if (!registered) pthread_atfork(NULL, NULL, after_fork_in_child);
+    registered = true;
+    start_workers(MIN(cpu_count(), POOL_MAX_THREADS));
+}
+
+int pool_threads(void)
+{
+    pthread_mutex_lock(&owner);
+    ensure_started();
+    int n = pool.n_threads;
+    pthread_mutex_unlock(&owner);
+    return n;
+}
+
+void pool_set_threads(int n_threads)
+{
+    n_threads = MAX(1, MIN(n_threads, POOL_MAX_THREADS));
+    pthread_mutex_lock(&owner);
+    if (n_threads != pool.n_threads) {
+        ensure_started();
+        stop_workers();
+        start_workers(n_threads);
+    }
+    pthread_mutex_unlock(&owner);
+}
+
+static void run_here(int n_pieces, pool_fn fn, void *ctx)
+{
+    for (int i = 0; i < n_pieces; i++)
+        fn(ctx, i);
+}
+
+static void run_shared(int n_pieces, pool_fn fn, void *ctx)
+{
+    uint32_t epoch = atomic_load(&pool.epoch) + 1;
+    pool.fn = fn;
+    pool.ctx = ctx;
+    pool.n_pieces = n_pieces;
+    atomic_store(&pool.n_done, 0);
+    atomic_store(&pool.ticket, (uint64_t)epoch << 32);
+    atomic_store(&pool.epoch, epoch);
+    wake_all();
+    work(epoch);
+    for (int spins = 0; atomic_load(&pool.n_done) < n_pieces; spins++) {
+        cpu_relax();
+        if (spins % SPINS_BEFORE_YIELD == SPINS_BEFORE_YIELD - 1) sched_yield();
+    }
+}
+
+void pool_run(int n_pieces, pool_fn fn, void *ctx)
+{
+    if (n_pieces <= 1 || inside_piece || pthread_mutex_trylock(&owner) != 0) {
+        run_here(n_pieces, fn, ctx);
+        return;
+    }
+    ensure_started();
+    if (pool.n_threads == 1) run_here(n_pieces, fn, ctx);
+    else run_shared(n_pieces, fn, ctx);
+    pthread_mutex_unlock(&owner);
+}

@@ -1,0 +1,224 @@
+// Unit backward.c: sends gradients down the tape.
+//
+// The tape is in the order of the calls, so walking it backwards visits every consumer before its
+// producer. A gradient lives on the tensor it belongs to: for an intermediate from its first arrival
+// until its node has passed it on, for a leaf until det_zero_grad.
+#include "tensor/node.h"
+
+#include "tensor/elementwise.h"
+
+bool wants_grad(const struct node *n, int i)
+{
+    return i < n->n_in && n->in[i] && n->in[i]->requires_grad;
+}
+
+det_tensor *out_grad(const struct node *n, int i)
+{
+    return n->out[i]->grad;
+}
+
+// Gradients are passed on without copying, so several tensors may hold the same one; it is copied when
+// somebody wants to add to it.
+static bool is_shared(const det_tensor *t)
+{
+    return t->refs > 1 || t->storage->refs > 1;
+}
+
+static det_tensor *private_copy(det_tensor *g)
+{
+    det_tensor *c = tensor_new_like(g);
+    if (c) ew_copy(c, g);
+    det_unref(g);
+    return c;
+}
+
+static det_tensor *converted(det_tensor *g, det_dtype dtype)
+{
+    det_tensor *c = tensor_new(dtype, g->shape, g->ndim);
+    if (c) ew_copy(c, g);
+    det_unref(g);
+    return c;
+}
+
+// dst += g
+static void accumulate(det_tensor *dst, det_tensor *g)
+{
+    ew_run(ew_axpy((det_dtype)dst->dtype), (det_tensor *const[]){dst, g}, 2, (double[]){1, 0});
+}
+
+void give_grad(struct node *n, int i, det_tensor *g)
+{
+    if (!g) return;
+    det_tensor *t = n->in[i];
+    tensor_finish(g);
+    ASSERT(same_shape(t, g));
+    if (g->dtype != t->dtype) g = converted(g, (det_dtype)t->dtype);
+    if (!g) return;
+    bool is_leaf = !t->node;
+    if (!t->grad) {
+        t->grad = is_leaf && is_shared(g) ? private_copy(g) : g;
+    } else {
+        if (!t->grad_valid) {
+            ew_copy(t->grad, g);
+        } else {
+            if (is_shared(t->grad) && !is_leaf) t->grad = private_copy(t->grad);
+            if (t->grad) accumulate(t->grad, g);
+        }
+        det_unref(g);
+    }
+    t->grad_valid = t->grad != NULL;
+}
+
+det_tensor *grad_target(struct node *n, int i, bool *accumulate_out)
+{
+    det_tensor *t = n->in[i];
+    bool is_leaf = !t->node;
+    *accumulate_out = t->grad && t->grad_valid;
+    if (t->grad && !is_leaf && is_shared(t->grad)) t->grad = private_copy(t->grad);
+    else if (!t->grad) t->grad = tensor_new_like(t);
+    if (t->grad) t->grad_valid = true;
+    return t->grad;
+}
+
+// --- the walk -----------------------------------------------------------------------------------------------
+
+static int versions_ok(const struct node *n)
+{
+    for (int i = 0; i < n->n_in && i < 8; i++) {
+        if (!(n->op->saves_in >> i & 1) || !n->in[i]) continue;
+        if (n->in[i]->storage->version != n->in_version[i])
+            return node_fail(n, DET_ESTATE,
+                             "input %d %s was changed in place after it was used, so its gradient "
+                             "cannot be computed",
+                             i, TENSOR_TEXT(n->in[i]));
+    }
+    if (n->op->saves_out && n->out[0]->storage->version != n->out_version)
+        return node_fail(n, DET_ESTATE,
+                         "its result %s was changed in place, so the gradient cannot be computed",
+                         TENSOR_TEXT(n->out[0]));
+    return 0;
+}
+
+static bool has_out_grad(const struct node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]->grad) return true;
+    return false;
+}
+
+static void drop_out_grads(struct node *n)
+{
+    for (int i = 0; i < n->n_out; i++) {
+        det_unref(n->out[i]->grad);
+        n->out[i]->grad = NULL;
+        n->out[i]->grad_valid = false;
+    }
+}
+
+static void node_backward(struct node *n, bool retain)
+{
+    if (n->state == NODE_CONSUMED) {
+        node_fail(n, DET_ESTATE,
+                  "backward went through here before; pass .retain_graph = true the first time");
+        return;
+    }
+    if (versions_ok(n)) return;
+    det_scope_begin(); // what the rule makes besides gradients goes away at once
+    n->op->backward(n);
+    det_scope_end();
+    if (retain) return;
+    n->state = NODE_CONSUMED;
+    for (int i = 0; i < NODE_MAX_AUX; i++) {
+        det_unref(n->aux[i]);
+        n->aux[i] = NULL;
+    }
+}
+
+static det_tensor *first_grad(det_tensor *loss, det_tensor *given)
+{
+    if (given) {
+        if (same_shape(loss, given)) return tensor_row_major(given);
+        det_raise(DET_ESHAPE, "backward: the gradient is %s, the result %s", TENSOR_TEXT(given),
+                  TENSOR_TEXT(loss));
+        return NULL;
+    }
+    if (loss->numel != 1) {
+        det_raise(DET_ESHAPE,
+                  "backward: the result %s is not a single number; pass its gradient with .grad",
+                  TENSOR_TEXT(loss));
+        return NULL;
+    }
+    det_tensor *one = tensor_new((det_dtype)loss->dtype, loss->shape, loss->ndim);
+    double value = 1;
+    det_tensor source = {.dtype = DET_F64, .numel = 1, .data = &value};
+    if (one) ew_copy(one, &source);
+    return one;
+}
+
+void det_backward_with(det_tensor *loss, det_backward_opts opts)
+{
+    struct tape *tape = tape_get();
+    if (!loss || tape_failed()) return;
+    if (!loss->requires_grad || !loss->node) {
+        det_raise(DET_ESTATE, "backward: the result %s does not depend on anything that requires a "
+                              "gradient",
+                  TENSOR_TEXT(loss));
+        return;
+    }
+    tensor_finish(loss);
+    if (tape_failed()) return;
+    det_tensor *g = first_grad(loss, opts.grad);
+    if (!g) return;
+    loss->grad = g;
+    bool old = det_set_grad_enabled(false), cast = det_set_autocast(false);
+    for (int i = loss->node->index; i >= 0 && !tape_failed(); i--) {
+        struct node *n = tape->nodes[i];
+        if (!n->tracked || !has_out_grad(n)) continue;
+        node_backward(n, opts.retain_graph);
+        drop_out_grads(n);
+    }
+    det_set_grad_enabled(old);
+    det_set_autocast(cast);
+}
+
+// --- leaves ---------------------------------------------------------------------------------------------------
+
+det_tensor *det_requires_grad(det_tensor *t, bool on)
+{
+    if (!t || tape_failed()) return t;
+    if (t->node && !t->requires_grad && on) {
+        tensor_finish(t); // a computed constant becomes a leaf
+        t->node = NULL;
+    }
+    if (t->node) det_raise(DET_ESTATE, "det_requires_grad: %s is not a leaf", TENSOR_TEXT(t));
+    else if (on && !det_dtype_is_float((det_dtype)t->dtype))
+        det_raise(DET_EDTYPE, "det_requires_grad: %s tensors have no gradient",
+                  det_dtype_name((det_dtype)t->dtype));
+    else t->requires_grad = on;
+    return t;
+}
+
+bool det_has_requires_grad(const det_tensor *t)
+{
+    return t && t->requires_grad;
+}
+
+det_tensor *det_grad(det_tensor *t)
+{
+    return t && t->grad_valid ? t->grad : NULL;
+}
+
+void det_zero_grad(det_tensor *t)
+{
+    if (t) t->grad_valid = false; // the memory stays for the next backward
+}
+
+bool tensor_grad_valid(const det_tensor *t)
+{
+    return t->grad_valid;
+}
+
+void tensor_set_grad_valid(det_tensor *t, bool valid)
+{
+    t->grad_valid = valid;
+}

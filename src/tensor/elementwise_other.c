@@ -1,0 +1,300 @@
+// Unit elementwise_other.c: loops over f64, integer and bool elements. These types are for exactness and
+// bookkeeping, so they are compiled once, for any processor. elementwise.c has the types of training.
+#include "tensor/elementwise.h"
+
+#define DET_ISA plain
+#include "tensor/kernels/loops.h"
+
+#define T double
+#define SIGMOID_OF(EXPF, x) (1 / (1 + EXPF(-(x))))
+#define EXP exp
+#define LOG log
+#define TANH tanh
+#define ERF erf
+#define SIGMOID(x) SIGMOID_OF(exp, x)
+#define ABS fabs
+#define SQRT sqrt
+#define EXPM1 expm1
+#define LOG1P log1p
+#define LOG2 log2
+#define SIN sin
+#define COS cos
+#define TAN tan
+#define POW pow
+#define FMOD fmod
+#define ATAN2 atan2
+#define FLOOR floor
+#define CEIL ceil
+#define ROUND rint
+#define TRUNC trunc
+#define REMAINDER(a, b) ((a) - (b)*floor((a) / (b)))
+#define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
+#define INT_BINARY(name, value)
+
+#define UNARY(name, test, torch, saved, value, grad)                                               \
+    EW_LOOP1(name##_f64, double, double, AS_IS, AS_IS, value)                                      \
+    EW_LOOP2(name##_grad_f64, double, double, AS_IS, AS_IS, g, SAVED_##saved,                      \
+             EW_PARAMS;, ((void)SAVED_##saved, grad))
+#include "tensor/kernels/unary.def"
+#undef UNARY
+
+#define PREDICATE(name, torch, value) EW_LOOP1(name##_f64, uint8_t, double, AS_IS, AS_IS, value)
+#include "tensor/kernels/predicate.def"
+#undef PREDICATE
+
+#define BINARY(name, value)                                                                        \
+    EW_LOOP2(name##2_f64, double, double, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
+#define FLOAT_BINARY BINARY
+#define COMPARE(name, value)                                                                       \
+    EW_LOOP2(name##2_f64, uint8_t, double, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
+#include "tensor/kernels/binary.def"
+#undef BINARY
+#undef COMPARE
+#undef FLOAT_BINARY
+
+#define AXPY(fn, type)                                                                             \
+    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg)            \
+    {                                                                                              \
+        const type a = (type)arg[0];                                                               \
+        char *out = p[0];                                                                          \
+        const char *in = p[1];                                                                     \
+        for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])                         \
+            *(type *)out = (type)(*(type *)out + a * *(const type *)in);                           \
+    }
+AXPY(axpy_f64, double)
+AXPY(axpy_i64, int64_t)
+AXPY(axpy_i32, int32_t)
+AXPY(axpy_u8, uint8_t)
+
+// --- integers and bool ---------------------------------------------------------------------------------
+
+#undef T
+#undef INT_BINARY
+#define FLOAT_BINARY(name, value)
+#define INT_REMAINDER(a, b) ((b) == 0 ? 0 : (T)((((a) % (b)) + (b)) % (b)))
+#define INT_POW(a, b) (T) int_pow((int64_t)(a), (int64_t)(b))
+
+static int64_t int_pow(int64_t base, int64_t exponent)
+{
+    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+    uint64_t y = 1, b = (uint64_t)base;
+    for (; exponent; exponent >>= 1, b *= b)
+        if (exponent & 1) y *= b;
+    return (int64_t)y;
+}
+
+// Integer arithmetic wraps around, as in torch; the unsigned detour keeps that defined.
+#define INT_KERNELS(suffix, type)                                                                  \
+    EW_LOOP1(neg_##suffix, type, type, AS_IS, AS_IS, (type)(0 - (uint64_t)x))                      \
+    EW_LOOP1(abs_##suffix, type, type, AS_IS, AS_IS,                                               \
+             (type)((int64_t)x < 0 ? 0 - (uint64_t)x : (uint64_t)x))                               \
+    EW_LOOP1(sign_##suffix, type, type, AS_IS, AS_IS, (type)((x > 0) - ((int64_t)x < 0)))          \
+    EW_LOOP1(square_##suffix, type, type, AS_IS, AS_IS, (type)((uint64_t)x * (uint64_t)x))         \
+    EW_LOOP1(relu_##suffix, type, type, AS_IS, AS_IS, (type)(x > 0 ? x : 0))                       \
+    EW_LOOP1(logical_not_##suffix, uint8_t, type, AS_IS, AS_IS, x == 0)
+
+#define BINARY_INT(name, value)                                                                    \
+    EW_LOOP2(name, T, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, (T)(value))
+#define COMPARE_INT(name, value) EW_LOOP2(name, uint8_t, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
+#define BINARY(name, value) BINARY_INT(INT_NAME(name), value)
+#define INT_BINARY(name, value) BINARY_INT(INT_NAME(name), value)
+#define COMPARE(name, value) COMPARE_INT(INT_NAME(name), value)
+
+#define T int64_t
+#define INT_NAME(name) name##2_i64
+INT_KERNELS(i64, int64_t)
+#include "tensor/kernels/binary.def"
+#undef T
+#undef INT_NAME
+
+#define T int32_t
+#define INT_NAME(name) name##2_i32
+INT_KERNELS(i32, int32_t)
+#include "tensor/kernels/binary.def"
+#undef T
+#undef INT_NAME
+
+#define T uint8_t
+#define INT_NAME(name) name##2_u8
+INT_KERNELS(u8, uint8_t)
+#include "tensor/kernels/binary.def"
+#undef T
+#undef INT_NAME
+
+// --- conversion and selection ------------------------------------------------------------------------
+
+#define TO_F32(v) (float)(v)
+#define TO_F64(v) (double)(v)
+#define TO_BF16(v) f32_to_bf16((float)(v))
+#define TO_BOOL(v) ((v) != 0)
+// A float that does not fit an integer has no portable value; it saturates here (NaN gives 0).
+#define TO_I64(v)                                                                                  \
+    ((double)(v) >= 0x1p63 ? INT64_MAX : (double)(v) > -0x1p63 ? (int64_t)(v) : SATURATE_LOW(v))
+#define SATURATE_LOW(v) ((v) < 0 ? INT64_MIN : 0)
+#define TO_I32(v) (int32_t)(uint32_t)(uint64_t)TO_I64(v)
+#define TO_U8(v) (uint8_t)(uint64_t)TO_I64(v)
+#define INT_AS_IS(v) (v)
+#define INT_TO_I32(v) (int32_t)(uint32_t)(uint64_t)(v)
+#define INT_TO_U8(v) (uint8_t)(uint64_t)(v)
+#define BF_TO_F32(v) bf16_to_f32(v)
+#define BF_TO_F64(v) (double)bf16_to_f32(v)
+#define BF_TO_BOOL(v) (bf16_to_f32(v) != 0)
+#define BF_TO_I64(v) TO_I64(bf16_to_f32(v))
+#define BF_TO_I32(v) TO_I32(bf16_to_f32(v))
+#define BF_TO_U8(v) TO_U8(bf16_to_f32(v))
+
+#define CASTS_FROM_FLOAT(from, TI)                                                                 \
+    CAST(cast_##from##_f32, float, TI, TO_F32)                                                     \
+    CAST(cast_##from##_f64, double, TI, TO_F64)                                                    \
+    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)                                                \
+    CAST(cast_##from##_i64, int64_t, TI, TO_I64)                                                   \
+    CAST(cast_##from##_i32, int32_t, TI, TO_I32)                                                   \
+    CAST(cast_##from##_u8, uint8_t, TI, TO_U8)                                                     \
+    CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
+#define CASTS_FROM_INT(from, TI)                                                                   \
+    CAST(cast_##from##_f32, float, TI, TO_F32)                                                     \
+    CAST(cast_##from##_f64, double, TI, TO_F64)                                                    \
+    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)                                                \
+    CAST(cast_##from##_i64, int64_t, TI, INT_AS_IS)                                                \
+    CAST(cast_##from##_i32, int32_t, TI, INT_TO_I32)                                               \
+    CAST(cast_##from##_u8, uint8_t, TI, INT_TO_U8)                                                 \
+    CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
+CASTS_FROM_FLOAT(f32, float)
+CASTS_FROM_FLOAT(f64, double)
+CASTS_FROM_INT(i64, int64_t)
+CASTS_FROM_INT(i32, int32_t)
+CASTS_FROM_INT(u8, uint8_t)
+CAST(cast_bf16_f32, float, uint16_t, BF_TO_F32)
+CAST(cast_bf16_f64, double, uint16_t, BF_TO_F64)
+CAST(cast_bf16_bf16, uint16_t, uint16_t, AS_IS)
+CAST(cast_bf16_i64, int64_t, uint16_t, BF_TO_I64)
+CAST(cast_bf16_i32, int32_t, uint16_t, BF_TO_I32)
+CAST(cast_bf16_u8, uint8_t, uint16_t, BF_TO_U8)
+CAST(cast_bf16_bool, uint8_t, uint16_t, BF_TO_BOOL)
+
+#define WHERE(fn, type)                                                                            \
+    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg)            \
+    {                                                                                              \
+        (void)arg;                                                                                 \
+        char *out = p[0];                                                                          \
+        const char *c = p[1], *a = p[2], *b = p[3];                                                \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            *(type *)out = *(const uint8_t *)c ? *(const type *)a : *(const type *)b;              \
+            out += stride[0], c += stride[1], a += stride[2], b += stride[3];                      \
+        }                                                                                          \
+    }
+WHERE(where_8, uint8_t)
+WHERE(where_16, uint16_t)
+WHERE(where_32, uint32_t)
+WHERE(where_64, uint64_t)
+
+// --- tables ----------------------------------------------------------------------------------------------
+
+#undef BINARY
+#undef FLOAT_BINARY
+#undef INT_BINARY
+#undef COMPARE
+
+static const ew_fn unary_f64[N_UNARY] = {
+#define UNARY(name, test, torch, saved, value, grad) [UNARY_##name] = name##_f64,
+#include "tensor/kernels/unary.def"
+#undef UNARY
+};
+
+static const ew_fn unary_grad_f64[N_UNARY] = {
+#define UNARY(name, test, torch, saved, value, grad) [UNARY_##name] = name##_grad_f64,
+#include "tensor/kernels/unary.def"
+#undef UNARY
+};
+
+#define INT_ROW(name)                                                                              \
+    {                                                                                              \
+        [DET_I64] = name##_i64, [DET_I32] = name##_i32, [DET_U8] = name##_u8                       \
+    }
+static const ew_fn unary_int[N_UNARY][DET_N_DTYPES] = {
+    [UNARY_neg] = INT_ROW(neg),       [UNARY_abs] = INT_ROW(abs),   [UNARY_sign] = INT_ROW(sign),
+    [UNARY_square] = INT_ROW(square), [UNARY_relu] = INT_ROW(relu),
+};
+
+static const ew_fn predicate_f64[N_PREDICATE] = {
+#define PREDICATE(name, torch, value) [PREDICATE_##name] = name##_f64,
+#include "tensor/kernels/predicate.def"
+#undef PREDICATE
+};
+
+#define F64_ROW(name) [DET_F64] = name##2_f64
+#define INT_ROW2(name)                                                                             \
+    [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8, [DET_BOOL] = name##2_u8
+static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
+#define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#define FLOAT_BINARY(name, value)
+#define INT_BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#include "tensor/kernels/binary.def"
+    [BINARY_div] = {F64_ROW(div)},
+    [BINARY_atan2] = {F64_ROW(atan2)},
+};
+
+#define CAST_ROW(from)                                                                             \
+    {                                                                                              \
+        cast_##from##_f32, cast_##from##_f64, cast_##from##_bf16, cast_##from##_i64,               \
+            cast_##from##_i32, cast_##from##_u8, cast_##from##_bool                                \
+    }
+static const ew_fn cast_table[DET_N_DTYPES][DET_N_DTYPES] = {
+    [DET_F32] = CAST_ROW(f32), [DET_F64] = CAST_ROW(f64), [DET_BF16] = CAST_ROW(bf16),
+    [DET_I64] = CAST_ROW(i64), [DET_I32] = CAST_ROW(i32), [DET_U8] = CAST_ROW(u8),
+    [DET_BOOL] = CAST_ROW(u8),
+};
+
+// The processor's own loop if it has one, else the portable one.
+ew_fn ew_unary(enum unary_id id, det_dtype dtype)
+{
+    ew_fn fn = kernels->unary(id, dtype);
+    if (fn) return fn;
+    return dtype == DET_F64 ? unary_f64[id] : unary_int[id][dtype];
+}
+
+ew_fn ew_unary_grad(enum unary_id id, det_dtype dtype)
+{
+    ew_fn fn = kernels->unary_grad(id, dtype);
+    return fn || dtype != DET_F64 ? fn : unary_grad_f64[id];
+}
+
+ew_fn ew_predicate(enum predicate_id id, det_dtype dtype)
+{
+    static const ew_fn int_not[DET_N_DTYPES] = {
+        [DET_I64] = logical_not_i64, [DET_I32] = logical_not_i32,
+        [DET_U8] = logical_not_u8,   [DET_BOOL] = logical_not_u8};
+    ew_fn fn = kernels->predicate(id, dtype);
+    if (fn) return fn;
+    if (dtype == DET_F64) return predicate_f64[id];
+    return id == PREDICATE_logical_not ? int_not[dtype] : NULL;
+}
+
+ew_fn ew_binary(enum binary_id id, det_dtype dtype)
+{
+    ew_fn fn = kernels->binary(id, dtype);
+    return fn ? fn : binary_table[id][dtype];
+}
+
+ew_fn ew_cast(det_dtype to, det_dtype from)
+{
+    ew_fn fn = kernels->cast(to, from);
+    return fn ? fn : cast_table[from][to];
+}
+
+ew_fn ew_where(det_dtype dtype)
+{
+    static const ew_fn by_size[9] = {[1] = where_8, [2] = where_16, [4] = where_32, [8] = where_64};
+    return by_size[det_dtype_size(dtype)];
+}
+
+ew_fn ew_axpy(det_dtype dtype)
+{
+    static const ew_fn table[DET_N_DTYPES] = {
+        [DET_F64] = axpy_f64, [DET_I64] = axpy_i64, [DET_I32] = axpy_i32,
+        [DET_U8] = axpy_u8,   [DET_BOOL] = axpy_u8,
+    };
+    ew_fn fn = kernels->axpy(dtype);
+    return fn ? fn : table[dtype];
+}

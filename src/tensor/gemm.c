@@ -1,0 +1,264 @@
+// Unit gemm.c: cuts a matrix product into blocks that fit the caches and shares them out.
+//
+// B is packed into panels as wide as a register tile, all of k at once; then blocks of rows times panels
+// are independent pieces of work. Each element of C is summed by one piece in the order of k, so the
+// result does not depend on the number of threads.
+#include "tensor/gemm.h"
+
+#include "sys/pool.h"
+#include "tensor/gemm_bf16.h"
+#include "tensor/node.h"
+
+enum {
+    TINY = 4096,               // multiply-adds; below, plain loops are faster than blocking
+    WORTH_THREADS = 128 << 10, // multiply-adds; below, waking a thread costs more than it gives
+    ROW_BLOCK = 96,            // rows of A per piece
+    K_BLOCK = 2048,            // a panel of this depth stays in the second-level cache
+    PACK_MAX = 4 << 20,        // floats of B packed at a time
+};
+
+struct job {
+    const struct gemm *g;
+    const float *a, *b; // of this batch item
+    char *c, *pre;
+    float *packed;
+    int *rc; // a failure in any piece; all write the same value
+    int64_t first_col, n_cols; // columns packed now
+    int n_panels, panel_width;
+    int64_t row_block, n_row_blocks;
+    int panel_group, n_panel_groups; // panels per piece
+};
+
+static size_t c_size(const struct gemm *g)
+{
+    return det_dtype_size(g->c_dtype);
+}
+
+static int panel_columns(const struct job *j, int panel)
+{
+    return (int)MIN(j->n_cols - (int64_t)panel * j->panel_width, (int64_t)j->panel_width);
+}
+
+// Panels before the last are full, so they lie panel_width * k apart.
+static float *panel_memory(const struct job *j, int panel)
+{
+    return j->packed + (int64_t)panel * j->panel_width * j->g->k;
+}
+
+static void pack_piece(void *ctx, int panel)
+{
+    const struct job *j = ctx;
+    const struct matrix *b = &j->g->b;
+    int64_t col = j->first_col + (int64_t)panel * j->panel_width;
+    kernels->gemm_pack(j->b + col * b->cs, b->rs, b->cs, j->g->k, panel_columns(j, panel),
+                       panel_memory(j, panel));
+}
+
+// One block of rows times one panel, all of k.
+static void multiply_block(const struct job *j, int64_t row, int64_t m, int panel,
+                           const float *packed_a)
+{
+    const struct gemm *g = j->g;
+    int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
+    int64_t col = j->first_col + (int64_t)panel * j->panel_width;
+    bool finish = g->bias || g->act || g->pre || g->c_dtype == DET_BF16;
+    bool own_c = g->c_dtype == DET_BF16;
+    float block_c[ROW_BLOCK * GEMM_MAX_WIDTH];
+    struct gemm_panel p = {
+        .m = m,
+        .n_seg = 1,
+        .b_stride = (width + lanes - 1) / lanes * lanes,
+        .width = width,
+        .c = own_c ? block_c : (float *)j->c + row * g->ldc + col,
+        .ldc = own_c ? GEMM_MAX_WIDTH : g->ldc,
+    };
+    for (int64_t k = 0; k < g->k; k += K_BLOCK) {
+        p.k = MIN(g->k - k, (int64_t)K_BLOCK);
+        p.b = panel_memory(j, panel) + k * p.b_stride;
+        p.accumulate = g->accumulate || k > 0;
+        if (!packed_a) {
+            p.a = j->a + row * g->a.rs + k;
+            p.a_stride = g->a.rs;
+            kernels->gemm_panel(&p);
+            continue;
+        }
+        int rows = kernels->gemm_rows(width);
+        struct gemm_panel t = p;
+        for (int64_t i = 0; i < m; i += rows) {
+            t.m = MIN(m - i, (int64_t)rows);
+            t.a_columns = true;
+            t.a_stride = t.m;
+            t.a = packed_a + i * g->k + k * t.m;
+            t.c = p.c + i * p.ldc;
+            kernels->gemm_panel(&t);
+        }
+    }
+    if (!finish) return;
+    size_t at = (size_t)(row * g->ldc + col) * c_size(g);
+    kernels->gemm_finish(&(struct gemm_finish){.m = m,
+                                               .width = width,
+                                               .c = p.c,
+                                               .ldc = p.ldc,
+                                               .bias = g->bias ? g->bias + col : NULL,
+                                               .act = g->act,
+                                               .out = j->c + at,
+                                               .pre = g->pre ? j->pre + at : NULL,
+                                               .ld_out = g->ldc,
+                                               .bf16 = own_c});
+}
+
+static void multiply_piece(void *ctx, int piece)
+{
+    const struct job *j = ctx;
+    const struct gemm *g = j->g;
+    int64_t row = piece % j->n_row_blocks * j->row_block, m = MIN(g->m - row, j->row_block);
+    int first = (int)(piece / j->n_row_blocks) * j->panel_group;
+    int last = MIN(first + j->panel_group, j->n_panels);
+    const float *packed_a = NULL;
+    int packed_rows = 0;
+    for (int panel = first; panel < last; panel++) {
+        int rows = kernels->gemm_rows(panel_columns(j, panel));
+        if (g->a.cs != 1 && rows != packed_rows) {
+            float *to = scratch(SCRATCH_B, (size_t)(m * g->k) * sizeof *to);
+            if (!to) {
+                __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+                return;
+            }
+            kernels->gemm_pack_a(j->a + row * g->a.rs, g->a.rs, g->a.cs, m, g->k, rows, to);
+            packed_a = to;
+            packed_rows = rows;
+        }
+        multiply_block(j, row, m, panel, packed_a);
+    }
+}
+
+static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
+{
+    if (shared) pool_run(n, fn, ctx);
+    else
+        for (int i = 0; i < n; i++)
+            fn(ctx, i);
+}
+
+// Pieces large enough to keep the packed panel of A useful, small enough to keep all threads busy.
+static void plan_pieces(struct job *j, bool shared)
+{
+    const struct gemm *g = j->g;
+    int threads = shared ? pool_threads() : 1;
+    int tile = kernels->gemm_rows(j->panel_width);
+    j->n_row_blocks = (g->m + ROW_BLOCK - 1) / ROW_BLOCK;
+    j->row_block = (g->m + j->n_row_blocks - 1) / j->n_row_blocks;
+    j->row_block = MIN((j->row_block + tile - 1) / tile * tile, (int64_t)ROW_BLOCK);
+    j->n_row_blocks = (g->m + j->row_block - 1) / j->row_block;
+    int64_t wanted = threads == 1 ? 1 : 4 * threads;
+    int64_t groups = MAX(1, MIN((wanted + j->n_row_blocks - 1) / j->n_row_blocks, j->n_panels));
+    j->panel_group = (int)((j->n_panels + groups - 1) / groups);
+    j->n_panel_groups = (j->n_panels + j->panel_group - 1) / j->panel_group;
+}
+
+static int gemm_one(const struct gemm *g, const float *a, const float *b, char *c, char *pre,
+                    bool shared)
+{
+    int rc = 0;
+    struct job j = {.g = g, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
+    j.panel_width = kernels->gemm_width();
+    int64_t per_panel = g->k * j.panel_width;
+    int64_t panels_at_once = MAX((int64_t)1, PACK_MAX / MAX(per_panel, (int64_t)1));
+    int64_t cols_at_once = MIN(panels_at_once * j.panel_width, g->n);
+    int64_t padded = (cols_at_once + j.panel_width - 1) / j.panel_width * j.panel_width;
+    j.packed = scratch(SCRATCH_A, (size_t)(padded * g->k) * sizeof(float));
+    if (!j.packed) return DET_ENOMEM;
+    for (j.first_col = 0; j.first_col < g->n; j.first_col += cols_at_once) {
+        j.n_cols = MIN(cols_at_once, g->n - j.first_col);
+        j.n_panels = (int)((j.n_cols + j.panel_width - 1) / j.panel_width);
+        plan_pieces(&j, shared);
+        run_pieces(j.n_panels, pack_piece, &j, shared && j.n_cols * g->k > WORTH_THREADS / 8);
+        run_pieces((int)j.n_row_blocks * j.n_panel_groups, multiply_piece, &j, shared);
+    }
+    return rc;
+}
+
+// --- other ways -------------------------------------------------------------------------------------------
+
+// Few elements: nothing to block. Also the way for f64 and for shapes without columns to sum.
+#define GEMM_LOOPS(name, T)                                                                        \
+    static void name(const struct gemm *g, const T *a, const T *b, T *c, T *pre)                   \
+    {                                                                                              \
+        for (int64_t i = 0; i < g->m; i++)                                                         \
+            for (int64_t j = 0; j < g->n; j++) {                                                   \
+                T sum = g->accumulate ? c[i * g->ldc + j] : 0;                                     \
+                for (int64_t k = 0; k < g->k; k++)                                                 \
+                    sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs];            \
+                if (g->bias) sum += g->bias[j];                                                    \
+                if (pre) pre[i * g->ldc + j] = sum;                                                \
+                c[i * g->ldc + j] = sum;                                                           \
+            }                                                                                      \
+    }
+GEMM_LOOPS(loops_f32, float)
+GEMM_LOOPS(loops_f64, double)
+
+static void loops_finish(const struct gemm *g, float *c)
+{
+    if (!g->act) return;
+    for (int64_t col = 0; col < g->n; col += GEMM_MAX_WIDTH)
+        kernels->gemm_finish(
+            &(struct gemm_finish){.m = g->m,
+                                  .width = (int)MIN(g->n - col, (int64_t)GEMM_MAX_WIDTH),
+                                  .c = c + col,
+                                  .ldc = g->ldc,
+                                  .act = g->act,
+                                  .out = c + col,
+                                  .ld_out = g->ldc});
+}
+
+struct batch_job {
+    const struct gemm *g;
+    int rc; // as in struct job
+};
+
+static const char *batch_item(const void *base, int64_t i, int64_t stride, det_dtype dtype)
+{
+    return base ? (const char *)base + i * stride * (int64_t)det_dtype_size(dtype) : NULL;
+}
+
+static int multiply_item(const struct gemm *g, int64_t i, bool shared)
+{
+    const char *a = batch_item(g->a.data, i, g->a_batch, g->a.dtype);
+    const char *b = batch_item(g->b.data, i, g->b_batch, g->b.dtype);
+    char *c = (char *)(uintptr_t)batch_item(g->c, i, g->c_batch, g->c_dtype);
+    char *pre = (char *)(uintptr_t)batch_item(g->pre, i, g->c_batch, g->c_dtype);
+    if (g->bf16 || g->a.dtype == DET_BF16 || g->b.dtype == DET_BF16)
+        return gemm_bf16(g, a, b, c, pre, shared);
+    if (g->c_dtype == DET_F64) {
+        loops_f64(g, (const double *)a, (const double *)b, (double *)c, (double *)pre);
+        return 0;
+    }
+    int64_t work = g->m * g->n * g->k;
+    if (work > TINY || g->c_dtype != DET_F32)
+        return gemm_one(g, (const float *)a, (const float *)b, c, pre, shared && work > WORTH_THREADS);
+    loops_f32(g, (const float *)a, (const float *)b, (float *)c, (float *)pre);
+    loops_finish(g, (float *)c);
+    return 0;
+}
+
+static void batch_piece(void *ctx, int piece)
+{
+    struct batch_job *j = ctx;
+    int rc = multiply_item(j->g, piece, false);
+    if (rc) __atomic_store_n(&j->rc, rc, __ATOMIC_RELAXED);
+}
+
+int gemm(const struct gemm *g)
+{
+    int64_t n_batch = g->n_batch ? g->n_batch : 1;
+    if (!g->m || !g->n) return 0;
+    if (n_batch == 1) return multiply_item(g, 0, true);
+    struct batch_job j = {.g = g};
+    if (n_batch * g->m * g->n * g->k > WORTH_THREADS && n_batch <= INT32_MAX) {
+        pool_run((int)n_batch, batch_piece, &j);
+        return j.rc;
+    }
+    for (int64_t i = 0; i < n_batch && !j.rc; i++)
+        j.rc = multiply_item(g, i, false);
+    return j.rc;
+}

@@ -1,0 +1,34 @@
+// tensor/gemm.h: matrix products on memory: blocking, packing and threads around the kernels. Private to
+// the layer.
+#pragma once
+
+#include "tensor/kernels/kernels.h"
+
+// A matrix somewhere in memory: element (i, j) is data[i * rs + j * cs], in elements of dtype.
+struct matrix {
+    const void *data;
+    det_dtype dtype;
+    int64_t rs, cs;
+};
+
+// C[m x n] (+)= A[m x k] B[k x n], for n_batch independent triples batch strides apart.
+// f32 throughout, or f64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to bf16 before
+// multiplying (sums are f32 always).
+struct gemm {
+    int64_t m, n, k;
+    struct matrix a, b;
+    void *c; // rows ldc apart
+    int64_t ldc;
+    det_dtype c_dtype; // f32, f64, bf16
+    bool accumulate;   // f32 and f64 only
+    bool bf16;
+    int64_t n_batch; // 0: 1
+    int64_t a_batch, b_batch, c_batch;
+    // what happens to C before it is stored; not together with accumulate, nor in f64
+    const float *bias; // n values, one per column
+    enum gemm_act act;
+    void *pre; // value before the activation, like C
+};
+
+// 0 or DET_ENOMEM.
+int gemm(const struct gemm *g);

@@ -1,0 +1,185 @@
+// Unit gemm_bf16.c: bf16 products. With bf16 instructions (see gemm_bf16_x86.c) panels of B are packed in
+// pairs of k; without, both matrices are rounded to bf16 precision, kept as f32, and go through the f32
+// kernels.
+#include "tensor/gemm_bf16.h"
+
+#include "sys/pool.h"
+#include "tensor/node.h"
+
+#define DET_ISA plain
+#include "tensor/kernels/simd.h"
+
+enum { ROW_BLOCK = 96, WORTH_THREADS = 256 << 10 };
+
+struct job {
+    const struct gemm *g;
+    const struct bf16_unit *unit;
+    const void *a, *b;
+    char *c, *pre;
+    uint16_t *packed;
+    int64_t k_padded;
+    int n_panels;
+    int64_t row_block, n_row_blocks;
+    int panel_group;
+    int *rc;
+};
+
+static int panel_columns(const struct job *j, int panel)
+{
+    return (int)MIN(j->g->n - (int64_t)panel * j->unit->width, (int64_t)j->unit->width);
+}
+
+static int padded_columns(const struct job *j, int panel)
+{
+    return (panel_columns(j, panel) + 15) / 16 * 16;
+}
+
+static uint16_t *panel_memory(const struct job *j, int panel)
+{
+    return j->packed + (int64_t)panel * j->unit->width * j->k_padded;
+}
+
+static const void *element(const struct matrix *m, const void *base, int64_t i, int64_t j)
+{
+    return (const char *)base + (i * m->rs + j * m->cs) * (int64_t)det_dtype_size(m->dtype);
+}
+
+static void pack_piece(void *ctx, int panel)
+{
+    const struct job *j = ctx;
+    const struct matrix *b = &j->g->b;
+    const void *at = element(b, j->b, 0, (int64_t)panel * j->unit->width);
+    j->unit->pack_b(b, at, j->g->k, panel_columns(j, panel), panel_memory(j, panel));
+}
+
+// Rows of A as bf16 with padded k: in place if they are so already.
+static const uint16_t *rows_of_a(const struct job *j, int64_t row, int64_t m, int64_t *stride)
+{
+    const struct matrix *a = &j->g->a;
+    const void *at = element(a, j->a, row, 0);
+    *stride = a->rs;
+    if (a->dtype == DET_BF16 && a->cs == 1 && j->k_padded == j->g->k && m % 16 == 0) return at;
+    int64_t m_padded = (m + 15) / 16 * 16;
+    uint16_t *out = scratch(SCRATCH_B, (size_t)(m_padded * j->k_padded) * sizeof *out);
+    if (!out) return NULL;
+    j->unit->pack_a(a, at, m, j->g->k, out);
+    memset(out + m * j->k_padded, 0, (size_t)((m_padded - m) * j->k_padded) * sizeof *out);
+    *stride = j->k_padded;
+    return out;
+}
+
+static void multiply_block(const struct job *j, int64_t row, int64_t m, int panel,
+                           const uint16_t *a, int64_t a_stride)
+{
+    const struct gemm *g = j->g;
+    int64_t col = (int64_t)panel * j->unit->width;
+    float block[ROW_BLOCK * GEMM_MAX_WIDTH];
+    struct gemm_panel_bf16 p = {.m = m,
+                                .k = j->k_padded,
+                                .a = a,
+                                .a_stride = a_stride,
+                                .b = panel_memory(j, panel),
+                                .width = panel_columns(j, panel),
+                                .b_width = padded_columns(j, panel),
+                                .c = block,
+                                .ldc = GEMM_MAX_WIDTH};
+    bool direct = g->c_dtype == DET_F32 && !g->bias && !g->act && !g->pre;
+    size_t at = (size_t)(row * g->ldc + col) * det_dtype_size(g->c_dtype);
+    if (direct) {
+        p.c = (float *)(void *)(j->c + at);
+        p.ldc = g->ldc;
+        p.accumulate = g->accumulate;
+    }
+    j->unit->panel(&p);
+    if (direct) return;
+    kernels->gemm_finish(&(struct gemm_finish){.m = m,
+                                               .width = p.width,
+                                               .c = block,
+                                               .ldc = GEMM_MAX_WIDTH,
+                                               .bias = g->bias ? g->bias + col : NULL,
+                                               .act = g->act,
+                                               .out = j->c + at,
+                                               .pre = g->pre ? j->pre + at : NULL,
+                                               .ld_out = g->ldc,
+                                               .bf16 = g->c_dtype == DET_BF16});
+}
+
+static void multiply_piece(void *ctx, int piece)
+{
+    const struct job *j = ctx;
+    int64_t row = piece % j->n_row_blocks * j->row_block, m = MIN(j->g->m - row, j->row_block);
+    int64_t stride;
+    const uint16_t *a = rows_of_a(j, row, m, &stride);
+    if (!a) {
+        __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+        return;
+    }
+    int first = (int)(piece / j->n_row_blocks) * j->panel_group;
+    for (int panel = first; panel < MIN(first + j->panel_group, j->n_panels); panel++)
+        multiply_block(j, row, m, panel, a, stride);
+}
+
+static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
+{
+    if (shared) pool_run(n, fn, ctx);
+    else
+        for (int i = 0; i < n; i++)
+            fn(ctx, i);
+}
+
+static int multiply_pairs(const struct gemm *g, const struct bf16_unit *unit, const void *a,
+                          const void *b, char *c, char *pre, bool shared)
+{
+    int rc = 0;
+    struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
+    j.k_padded = (g->k + unit->k_round - 1) / unit->k_round * unit->k_round;
+    j.n_panels = (int)((g->n + unit->width - 1) / unit->width);
+    j.packed = scratch(SCRATCH_A, (size_t)(j.n_panels * unit->width * j.k_padded) * sizeof *j.packed);
+    if (!j.packed) return DET_ENOMEM;
+    shared = shared && g->m * g->n * g->k > WORTH_THREADS;
+    j.n_row_blocks = (g->m + ROW_BLOCK - 1) / ROW_BLOCK;
+    j.row_block = ((g->m + j.n_row_blocks - 1) / j.n_row_blocks + 15) / 16 * 16;
+    j.n_row_blocks = (g->m + j.row_block - 1) / j.row_block;
+    int64_t wanted = shared ? 4 * pool_threads() : 1;
+    int64_t groups = MAX(1, MIN((wanted + j.n_row_blocks - 1) / j.n_row_blocks, j.n_panels));
+    j.panel_group = (int)((j.n_panels + groups - 1) / groups);
+    groups = (j.n_panels + j.panel_group - 1) / j.panel_group;
+    run_pieces(j.n_panels, pack_piece, &j, shared && g->n * g->k > WORTH_THREADS / 16);
+    run_pieces((int)(j.n_row_blocks * groups), multiply_piece, &j, shared);
+    return rc;
+}
+
+// --- without bf16 instructions ---------------------------------------------------------------------------
+
+static float *rounded_copy(enum scratch_slot slot, const struct matrix *m, const void *at,
+                           int64_t rows, int64_t cols)
+{
+    float *out = scratch(slot, (size_t)(rows * cols) * sizeof *out);
+    for (int64_t i = 0; out && i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            const void *e = element(m, at, i, j);
+            float x = m->dtype == DET_BF16 ? bf16_to_f32(*(const uint16_t *)e) : *(const float *)e;
+            out[i * cols + j] = bf16_to_f32(f32_to_bf16(x));
+        }
+    return out;
+}
+
+static int multiply_rounded(const struct gemm *g, const void *a, const void *b, char *c, char *pre)
+{
+    struct gemm f = *g;
+    f.a = (struct matrix){rounded_copy(SCRATCH_C, &g->a, a, g->m, g->k), DET_F32, g->k, 1};
+    f.b = (struct matrix){rounded_copy(SCRATCH_D, &g->b, b, g->k, g->n), DET_F32, g->n, 1};
+    if (!f.a.data || !f.b.data) return DET_ENOMEM;
+    f.bf16 = false;
+    f.n_batch = 1;
+    f.c = c;
+    f.pre = pre;
+    return gemm(&f);
+}
+
+int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared)
+{
+    const struct bf16_unit *unit = bf16_unit();
+    if (!unit || !g->k) return multiply_rounded(g, a, b, c, pre);
+    return multiply_pairs(g, unit, a, b, c, pre, shared);
+}

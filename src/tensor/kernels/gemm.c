@@ -1,0 +1,327 @@
+// Unit gemm.c: f32 matrix multiplication with a tile of C in registers.
+//
+// A tile is mr rows by nv vectors. Each step of k loads nv vectors of B and mr single elements of A and
+// does mr * nv multiply-adds; with 32 registers 8 x 3 keeps both multiply units busy, with 16 it is
+// 6 x 2. Sums over k run in one fixed order, whatever the tile, so results do not depend on the blocking.
+#include "tensor/kernels/gemm.h"
+
+#include "tensor/kernels/kernels.h"
+#include "tensor/kernels/vmath.h"
+
+
+#if defined(DET_ISA_avx512)
+enum { MAX_NV = 3 };
+#define MAX_MR(nv) ((nv) == 3 ? 8 : (nv) == 2 ? 12 : 14)
+#elif defined(DET_ISA_avx2)
+enum { MAX_NV = 2 };
+#define MAX_MR(nv) ((nv) == 2 ? 6 : 12)
+#else
+enum { MAX_NV = 2 };
+#define MAX_MR(nv) ((nv) == 2 ? 4 : 8)
+#endif
+
+// One step of k: row i of the tile gets element a(i) times the nv vectors of b.
+#define STEP(element)                                                                              \
+    do {                                                                                           \
+        vf bv[MAX_NV];                                                                             \
+        UNROLL(3)                                                                                  \
+        for (int j = 0; j < nv; j++)                                                               \
+            bv[j] = vf_load(b + j * LANES);                                                        \
+        b += p->b_stride;                                                                          \
+        UNROLL(16)                                                                                 \
+        for (int i = 0; i < mr; i++) {                                                             \
+            const float ai = (element);                                                            \
+            UNROLL(3)                                                                              \
+            for (int j = 0; j < nv; j++)                                                           \
+                sum[i * nv + j] += ai * bv[j];                                                     \
+        }                                                                                          \
+    } while (0)
+
+INLINE void tile(const int mr, const int nv, const bool columns, const struct gemm_panel *p,
+                 const float *a, float *c, int64_t ldc, bool accumulate)
+{
+    static const int64_t one_segment[1] = {0};
+    const int64_t *seg = p->seg ? p->seg : one_segment;
+    const float *b = p->b;
+    const int64_t stride = p->a_stride, k_end = p->k;
+    vf sum[24];
+    UNROLL(24)
+    for (int i = 0; i < mr * nv; i++)
+        sum[i] = (vf){0};
+    for (int s = 0; s < p->n_seg; s++) {
+        const float *as = a + seg[s];
+        if (columns) {
+            for (int64_t k = 0; k < k_end; k++, as += stride)
+                STEP(as[i]);
+        } else {
+            for (int64_t k = 0; k < k_end; k++)
+                STEP(as[i * stride + k]);
+        }
+    }
+    UNROLL(16)
+    for (int i = 0; i < mr; i++) {
+        UNROLL(3)
+        for (int j = 0; j < nv; j++) {
+            float *cij = c + i * ldc + j * LANES;
+            if (accumulate) sum[i * nv + j] += vf_load(cij);
+            vf_store(cij, sum[i * nv + j]);
+        }
+    }
+}
+
+typedef void (*tile_fn)(const struct gemm_panel *p, const float *a, float *c, int64_t ldc,
+                        bool accumulate);
+
+#define TILE(mr, nv)                                                                               \
+    static __attribute__((noinline)) void tile_rows_##mr##_##nv(                                   \
+        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate)        \
+    {                                                                                              \
+        tile(mr, nv, false, p, a, c, ldc, accumulate);                                             \
+    }                                                                                              \
+    static __attribute__((noinline)) void tile_cols_##mr##_##nv(                                   \
+        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate)        \
+    {                                                                                              \
+        tile(mr, nv, true, p, a, c, ldc, accumulate);                                              \
+    }
+#define TILES_4(nv) TILE(1, nv) TILE(2, nv) TILE(3, nv) TILE(4, nv)
+#define TILES_6(nv) TILES_4(nv) TILE(5, nv) TILE(6, nv)
+#define TILES_8(nv) TILES_6(nv) TILE(7, nv) TILE(8, nv)
+#define TILES_12(nv) TILES_8(nv) TILE(9, nv) TILE(10, nv) TILE(11, nv) TILE(12, nv)
+#define TILES_14(nv) TILES_12(nv) TILE(13, nv) TILE(14, nv)
+#define R(kind, mr, nv) tile_##kind##_##mr##_##nv
+#define ROW_4(k, nv) NULL, R(k, 1, nv), R(k, 2, nv), R(k, 3, nv), R(k, 4, nv)
+#define ROW_6(k, nv) ROW_4(k, nv), R(k, 5, nv), R(k, 6, nv)
+#define ROW_8(k, nv) ROW_6(k, nv), R(k, 7, nv), R(k, 8, nv)
+#define ROW_12(k, nv) ROW_8(k, nv), R(k, 9, nv), R(k, 10, nv), R(k, 11, nv), R(k, 12, nv)
+#define ROW_14(k, nv) ROW_12(k, nv), R(k, 13, nv), R(k, 14, nv)
+
+#if defined(DET_ISA_avx512)
+TILES_14(1)
+TILES_12(2)
+TILES_8(3)
+#define TILE_TABLE(k) {{ROW_14(k, 1)}, {ROW_12(k, 2)}, {ROW_8(k, 3)}}
+#elif defined(DET_ISA_avx2)
+TILES_12(1)
+TILES_6(2)
+#define TILE_TABLE(k) {{ROW_12(k, 1)}, {ROW_6(k, 2)}}
+#else
+TILES_8(1)
+TILES_4(2)
+#define TILE_TABLE(k) {{ROW_8(k, 1)}, {ROW_4(k, 2)}}
+#endif
+
+static const tile_fn tiles[2][MAX_NV][15] = {TILE_TABLE(rows), TILE_TABLE(cols)};
+
+int KERNEL(gemm_width)(void)
+{
+    return MAX_NV * LANES;
+}
+
+int KERNEL(gemm_lanes)(void)
+{
+    return LANES;
+}
+
+int KERNEL(gemm_rows)(int width)
+{
+    int nv = (width + LANES - 1) / LANES;
+    return MAX_MR(nv);
+}
+
+// Columns that do not fill a vector go through a small copy.
+static void tile_partial(tile_fn fn, const struct gemm_panel *p, int mr, int nv, const float *a,
+                         float *c)
+{
+    float tmp[GEMM_MAX_ROWS * GEMM_MAX_WIDTH];
+    const int ld = nv * LANES;
+    fn(p, a, tmp, ld, false);
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < p->width; j++) {
+            float *cij = c + i * p->ldc + j;
+            *cij = p->accumulate ? *cij + tmp[i * ld + j] : tmp[i * ld + j];
+        }
+}
+
+void KERNEL(gemm_panel)(const struct gemm_panel *p)
+{
+    const int nv = (p->width + LANES - 1) / LANES, mr_max = MAX_MR(nv);
+    const tile_fn *row = tiles[p->a_columns][nv - 1];
+    for (int64_t i = 0; i < p->m; i += mr_max) {
+        int mr = (int)(p->m - i < mr_max ? p->m - i : mr_max);
+        const float *a = p->a + i * (p->a_columns ? 1 : p->a_stride);
+        float *c = p->c + i * p->ldc;
+        if (p->width == nv * LANES) row[mr](p, a, c, p->ldc, p->accumulate);
+        else tile_partial(row[mr], p, mr, nv, a, c);
+    }
+}
+
+// --- packing ---------------------------------------------------------------------------------------------
+
+// r[i][j] <-> r[j][i], by swapping ever larger blocks across the diagonal.
+INLINE void transpose(vf *r)
+{
+    UNROLL(4)
+    for (int s = 1; s < LANES; s *= 2) {
+        vi low = {0}, high = {0};
+        UNROLL(16)
+        for (int l = 0; l < LANES; l++) {
+            low[l] = l & s ? l - s + LANES : l;
+            high[l] = l & s ? l + LANES : l + s;
+        }
+        UNROLL(16)
+        for (int i = 0; i < LANES; i++) {
+            if (i & s) continue;
+            vf a = r[i], b = r[i + s];
+#if defined(__clang__)
+            for (int l = 0; l < LANES; l++) {
+                r[i][l] = low[l] < LANES ? a[low[l]] : b[low[l] - LANES];
+                r[i + s][l] = high[l] < LANES ? a[high[l]] : b[high[l] - LANES];
+            }
+#else
+            r[i] = __builtin_shuffle(a, b, low);
+            r[i + s] = __builtin_shuffle(a, b, high);
+#endif
+        }
+    }
+}
+
+static void pack_rows(const float *b, int64_t rs, int64_t k_end, int width, int padded, float *out)
+{
+    for (int64_t k = 0; k < k_end; k++, b += rs, out += padded) {
+        int j = 0;
+        for (; j + LANES <= width; j += LANES)
+            vf_store(out + j, vf_load(b + j));
+        for (; j < width; j++)
+            out[j] = b[j];
+        for (; j < padded; j++)
+            out[j] = 0;
+    }
+}
+
+static void pack_strided(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, int padded,
+                         float *out)
+{
+    for (int64_t k = 0; k < k_end; k++, b += rs, out += padded)
+        for (int j = 0; j < padded; j++)
+            out[j] = j < width ? b[j * cs] : 0;
+}
+
+static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, int padded, float *out)
+{
+    for (int j = 0; j < padded; j += LANES) {
+        int64_t k = 0;
+        for (; j + LANES <= width && k + LANES <= k_end; k += LANES) {
+            vf r[LANES];
+            UNROLL(16)
+            for (int i = 0; i < LANES; i++)
+                r[i] = vf_load(b + (j + i) * cs + k);
+            transpose(r);
+            UNROLL(16)
+            for (int i = 0; i < LANES; i++)
+                vf_store(out + (k + i) * padded + j, r[i]);
+        }
+        for (; k < k_end; k++)
+            for (int i = j; i < j + LANES; i++)
+                out[k * padded + i] = i < width ? b[i * cs + k] : 0;
+    }
+}
+
+// B[k_end x width] -> out[k][padded], zeros behind width.
+void KERNEL(gemm_pack)(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, float *out)
+{
+    const int padded = (width + LANES - 1) / LANES * LANES;
+    if (cs == 1) pack_rows(b, rs, k_end, width, padded, out);
+    else if (rs == 1) pack_columns(b, cs, k_end, width, padded, out);
+    else pack_strided(b, rs, cs, k_end, width, padded, out);
+}
+
+INLINE void pack_tile(const float *a, int64_t rs, int64_t cs, const int mr, int64_t k_end, float *out)
+{
+    if (rs == 1) {
+        for (int64_t k = 0; k < k_end; k++)
+            memcpy(out + k * mr, a + k * cs, (size_t)mr * sizeof *out);
+        return;
+    }
+    for (int64_t k = 0; k < k_end; k++)
+        for (int r = 0; r < mr; r++)
+            out[k * mr + r] = a[r * rs + k * cs];
+}
+
+// A[m x k_end], tile after tile of at most `rows` rows, each as [k][rows of the tile].
+void KERNEL(gemm_pack_a)(const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows,
+                         float *out)
+{
+    for (int64_t i = 0; i < m; i += rows) {
+        int mr = (int)(m - i < rows ? m - i : rows);
+        const float *from = a + i * rs;
+        float *to = out + i * k_end;
+        switch (mr) { // sizes known to the compiler copy in whole registers
+        case 6: pack_tile(from, rs, cs, 6, k_end, to); break;
+        case 8: pack_tile(from, rs, cs, 8, k_end, to); break;
+        case 12: pack_tile(from, rs, cs, 12, k_end, to); break;
+        default: pack_tile(from, rs, cs, mr, k_end, to);
+        }
+    }
+}
+
+// --- finishing ---------------------------------------------------------------------------------------------
+
+INLINE float act_none(float x)
+{
+    return x;
+}
+
+INLINE float act_relu(float x)
+{
+    return x > 0 || x != x ? x : 0;
+}
+
+INLINE float act_gelu(float x)
+{
+    return 0.5f * x * (1 + vm_erf(x * 0.70710678f));
+}
+
+#define FINISH(name, act)                                                                          \
+    static void finish_##name##_f32(const struct gemm_finish *f)                                   \
+    {                                                                                              \
+        const int width = f->width;                                                                \
+        for (int64_t i = 0; i < f->m; i++) {                                                       \
+            const float *c = f->c + i * f->ldc, *bias = f->bias;                                   \
+            float *out = (float *)f->out + i * f->ld_out;                                          \
+            float *pre = f->pre ? (float *)f->pre + i * f->ld_out : out;                           \
+            VECTOR_LOOP                                                                            \
+            for (int j = 0; j < width; j++) {                                                      \
+                float x = bias ? c[j] + bias[j] : c[j];                                            \
+                pre[j] = x;                                                                        \
+                out[j] = act(x);                                                                   \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void finish_##name##_bf16(const struct gemm_finish *f)                                  \
+    {                                                                                              \
+        const int width = f->width;                                                                \
+        for (int64_t i = 0; i < f->m; i++) {                                                       \
+            const float *c = f->c + i * f->ldc, *bias = f->bias;                                   \
+            uint16_t *out = (uint16_t *)f->out + i * f->ld_out;                                    \
+            uint16_t *pre = f->pre ? (uint16_t *)f->pre + i * f->ld_out : out;                     \
+            VECTOR_LOOP                                                                            \
+            for (int j = 0; j < width; j++) {                                                      \
+                float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j]));                  \
+                pre[j] = f32_to_bf16(x);                                                           \
+                out[j] = f32_to_bf16(act(x));                                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }
+FINISH(none, act_none)
+FINISH(relu, act_relu)
+FINISH(gelu, act_gelu)
+
+void KERNEL(gemm_finish)(const struct gemm_finish *f)
+{
+    static void (*const table[3][2])(const struct gemm_finish *) = {
+        {finish_none_f32, finish_none_bf16},
+        {finish_relu_f32, finish_relu_bf16},
+        {finish_gelu_f32, finish_gelu_bf16},
+    };
+    table[f->act][f->bf16](f);
+}

@@ -1,0 +1,88 @@
+// tensor/kernels/kernels.h: the inner loops, behind one table that is chosen when the program starts.
+//
+// KERNELS is the only list: K(result, name, arguments). A kernel knows memory, not tensors; it does
+// not allocate, use threads or fail.
+#pragma once
+
+#include "det/tensor.h"
+#include "tensor/kernels/gemm.h"
+
+// n elements; p[0] is the output, p[1..] the inputs; strides in bytes (0: the same element again);
+// arg[0], arg[1] are attributes.
+typedef void (*ew_fn)(int64_t n, void *const *p, const int64_t *stride, const double *arg);
+
+enum unary_id {
+#define UNARY(name, test, torch, saved, value, grad) UNARY_##name,
+#include "tensor/kernels/unary.def"
+#undef UNARY
+    N_UNARY
+};
+
+enum predicate_id {
+#define PREDICATE(name, torch, value) PREDICATE_##name,
+#include "tensor/kernels/predicate.def"
+#undef PREDICATE
+    N_PREDICATE
+};
+
+enum binary_id {
+    BINARY_add,
+    BINARY_sub,
+    BINARY_mul,
+    BINARY_maximum,
+    BINARY_minimum,
+    BINARY_div,
+    BINARY_pow,
+    BINARY_fmod,
+    BINARY_remainder,
+    BINARY_atan2,
+    BINARY_eq,
+    BINARY_ne,
+    BINARY_lt,
+    BINARY_le,
+    BINARY_gt,
+    BINARY_ge,
+    BINARY_logical_and,
+    BINARY_logical_or,
+    BINARY_logical_xor,
+    N_BINARY
+};
+
+#define KERNELS(K)                                                                                 \
+    /* element-wise, f32 and bf16; NULL for other types */                                          \
+    K(ew_fn, unary, (enum unary_id id, det_dtype dtype))                                            \
+    K(ew_fn, unary_grad, (enum unary_id id, det_dtype dtype)) /* out, g, x or y */                  \
+    K(ew_fn, predicate, (enum predicate_id id, det_dtype dtype))                                    \
+    K(ew_fn, binary, (enum binary_id id, det_dtype dtype))                                          \
+    K(ew_fn, cast, (det_dtype to, det_dtype from))                                                  \
+    K(ew_fn, axpy, (det_dtype dtype)) /* out += arg[0] * in */                                       \
+    /* matrix products: gemm.h */                                                                   \
+    K(int, gemm_width, (void))      /* columns of a full panel */                                   \
+    K(int, gemm_lanes, (void))      /* panels are padded to a multiple of this */                   \
+    K(int, gemm_rows, (int width))  /* rows of a tile */                                            \
+    K(void, gemm_panel, (const struct gemm_panel *p))                                               \
+    K(void, gemm_pack, (const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, float *out)) \
+    K(void, gemm_pack_a, (const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows, \
+                          float *out))                                                              \
+    K(void, gemm_finish, (const struct gemm_finish *f))                                             \
+    /* out[j] (+)= sum over rows of src[row * ld + j], j < width */                                 \
+    K(void, column_sum, (const void *src, bool bf16, int64_t rows, int64_t ld, int width, float *out, \
+                         bool accumulate))
+
+struct kernels {
+#define KERNELS_FIELD(result, name, args) result(*name) args;
+    KERNELS(KERNELS_FIELD)
+#undef KERNELS_FIELD
+};
+
+// The best set for this processor.
+extern const struct kernels *kernels;
+
+extern const struct kernels kernels_plain, kernels_avx2, kernels_avx512;
+
+#ifdef DET_ISA // inside a kernel file: the functions of this compilation
+#include "tensor/kernels/simd.h"
+#define KERNELS_DECLARE(result, name, args) result KERNEL(name) args;
+KERNELS(KERNELS_DECLARE)
+#undef KERNELS_DECLARE
+#endif

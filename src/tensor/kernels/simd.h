@@ -1,0 +1,101 @@
+// kernels/simd.h: vectors as wide as the instruction set of this compilation.
+//
+// Kernels are written once with the compiler's vector types and compiled once per instruction set;
+// KERNEL(name) gives each compilation its own symbols (name_avx512, name_avx2, name_plain).
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define KERNEL_PASTE2(name, isa) name##_##isa
+#define KERNEL_PASTE(name, isa) KERNEL_PASTE2(name, isa)
+#define KERNEL(name) KERNEL_PASTE(name, DET_ISA)
+
+#if defined(DET_ISA_avx512)
+enum { LANES = 16 };
+#elif defined(DET_ISA_avx2)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+
+// One vector of floats (or of their bits). Unaligned: tensors may start anywhere.
+typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__clang__)
+#define UNROLL(n) _Pragma("clang loop unroll(full)")
+#define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define UNROLL_STR(n) #n
+#define UNROLL(n) _Pragma(UNROLL_STR(GCC unroll n))
+#define VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
+INLINE vf vf_load(const float *p)
+{
+    return *(const vf *)p;
+}
+
+INLINE void vf_store(float *p, vf v)
+{
+    *(vf *)p = v;
+}
+
+INLINE vf vf_set1(float x)
+{
+    return x - (vf){0};
+}
+
+INLINE vf vf_max(vf a, vf b)
+{
+    return (vf)(((vi)a & (a > b)) | ((vi)b & ~(a > b)));
+}
+
+// The first n < LANES floats at p, zeros behind them.
+INLINE vf vf_load_n(const float *p, int n)
+{
+    float tmp[LANES] = {0};
+    memcpy(tmp, p, (size_t)n * sizeof *tmp);
+    return vf_load(tmp);
+}
+
+INLINE void vf_store_n(float *p, vf v, int n)
+{
+    float tmp[LANES];
+    vf_store(tmp, v);
+    memcpy(p, tmp, (size_t)n * sizeof *tmp);
+}
+
+// The sum of all lanes, always in the same order.
+INLINE float vf_sum(vf v)
+{
+    float lane[LANES];
+    vf_store(lane, v);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] += lane[i + width];
+    return lane[0];
+}
+
+INLINE float bf16_to_f32(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+// Round to nearest even; NaN stays NaN.
+INLINE uint16_t f32_to_bf16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (uint16_t)(f != f ? 0x7fc0 : rounded);
+}

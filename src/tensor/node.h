@@ -1,0 +1,201 @@
+// tensor/node.h: the inside of tensors, tapes and operations. Private to the layer.
+//
+// A tensor is a header (shape, strides) over a storage (memory with a version number). A node is one
+// recorded call of an operation. The tape of a thread is three stacks (tensors, nodes, a bump arena
+// for the nodes); a scope is a mark on each of them.
+#pragma once
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "tensor/tensor.h"
+
+struct storage {
+    int refs;
+    uint32_t version;  // counts writes in place
+    uint16_t class_id; // of the allocator
+    size_t n_bytes;
+    void *data;
+};
+
+struct det_tensor {
+    int refs;
+    uint8_t dtype, ndim;
+    bool requires_grad; // a gradient is wanted for it or through it
+    bool grad_valid;    // leaf: grad holds a gradient
+    bool on_tape;       // a scope owns one reference
+    int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS]; // strides in elements
+    int64_t numel;
+    void *data;              // first element; NULL until the node has run
+    struct storage *storage; // NULL until then
+    struct node *node;       // what made it; NULL for a leaf
+    det_tensor *grad;
+};
+
+struct dims {
+    int n;
+    int64_t v[DET_MAX_DIMS];
+};
+
+enum { NODE_MAX_OUT = 3, NODE_MAX_AUX = 5, NODE_ATTR_BYTES = 128 };
+
+enum node_state {
+    NODE_PENDING,  // recorded, not run
+    NODE_DONE,     // outputs hold values
+    NODE_ABSORBED, // merged into its consumer; runs on its own only if somebody else asks
+    NODE_CONSUMED, // backward went through and released what it needed
+};
+
+struct node {
+    const struct op *op;
+    const struct origin *origin;
+    uint8_t n_in, n_out, state;
+    bool tracked;         // takes part in backward
+    int index;            // on the tape
+    det_tensor **in;      // n_in, each may be NULL if the operation allows it; references held
+    uint32_t *in_version; // of the storages when the node ran
+    uint32_t out_version; // of out[0]
+    det_tensor *out[NODE_MAX_OUT]; // not references: outputs outlive their node or die with the scope
+    det_tensor *aux[NODE_MAX_AUX]; // kept for backward (masks, statistics); references held
+    _Alignas(16) char attr[NODE_ATTR_BYTES];
+};
+
+#define NODE_ATTR(n, type) ((type *)(void *)(n)->attr)
+
+// --- operations: one row each -------------------------------------------------------------------
+
+enum attr_type { ATTR_INT, ATTR_REAL, ATTR_BOOL, ATTR_DIMS };
+
+struct attr_field {
+    const char *name; // NULL ends the list
+    enum attr_type type;
+    size_t offset;
+};
+
+enum op_flags {
+    OP_VIEW = 1,       // output shares the memory of input 0; forward only sets pointers
+    OP_DEFER = 2,      // waits for its consumer, which may absorb it
+    OP_PROMOTE = 4,    // inputs are converted to their common type first
+    OP_FLOAT = 8,      // float inputs only (integers are converted to f32)
+    OP_F32 = 16,       // under autocast: bf16 inputs are converted to f32
+    OP_RANDOM = 32,    // takes a number of the random stream
+};
+
+struct op {
+    const char *name;
+    uint8_t min_in, max_in; // inputs from min_in on may be NULL
+    uint8_t flags;
+    uint8_t saves_in;  // bit i: backward reads input i
+    bool saves_out;    // backward reads output 0
+    int (*infer)(struct node *n);    // checks inputs, describes outputs: node_out()
+    int (*forward)(struct node *n);  // outputs are allocated; 0 or a code set by node_fail()
+    int (*backward)(struct node *n); // NULL: not differentiable, outputs do not require gradients
+    const struct attr_field *attrs;
+    const char *const *cases; // test inputs: see tests/unit/op_cases.h; NULL ends the list
+};
+
+// Every operation, in the order of ops.c; n_ops of them.
+extern const struct op *const op_table[];
+extern const int n_ops;
+const struct op *op_find(const char *name);
+
+// Records and runs (or puts off) one call. attr is copied. Returns output 0 or NULL.
+det_tensor *op_apply(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
+                     size_t attr_bytes);
+// As above, returning the node: for operations with several outputs.
+struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
+                       size_t attr_bytes);
+
+#define OP_APPLY(op, attr, ...)                                                                    \
+    op_apply(op, (det_tensor *const[]){__VA_ARGS__},                                               \
+             sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), &(attr),           \
+             sizeof(attr))
+#define OP_APPLY0(op, ...)                                                                         \
+    op_apply(op, (det_tensor *const[]){__VA_ARGS__},                                               \
+             sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), NULL, 0)
+
+// --- for infer ----------------------------------------------------------------------------------
+
+// Fills the sticky error: "<op> '<module>': <message>". Returns code.
+int node_fail(const struct node *n, int code, const char *fmt, ...) DET_PRINTF(3, 4);
+
+// Describes the next output: row-major, or with the given strides. Returns 0 or a code.
+int node_out(struct node *n, det_dtype dtype, const int64_t *shape, int ndim);
+int node_out_strided(struct node *n, det_dtype dtype, const int64_t *shape, const int64_t *stride,
+                     int ndim);
+// Same shape as t, and same order of strides if t is dense.
+int node_out_like(struct node *n, det_dtype dtype, const det_tensor *t);
+
+int node_out_channels_last(struct node *n, det_dtype dtype, const int64_t *shape); // (N, C, H, W)
+
+// Turns a negative dim into 0 .. ndim-1; fails naming the range.
+int node_dim(const struct node *n, int64_t dim, int ndim, int *out);
+
+// "(64, 10)" in one of a few rotating buffers, for messages.
+const char *shape_text(const int64_t *shape, int ndim);
+#define TENSOR_TEXT(t) shape_text((t)->shape, (t)->ndim)
+
+// --- for forward and backward ---------------------------------------------------------------------
+
+// A new dense tensor with memory, owned by the caller (tensor_release). NULL after DET_ENOMEM.
+det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim);
+det_tensor *tensor_new_like(const det_tensor *t); // dtype, shape and order of strides of t
+void tensor_release(det_tensor *t);
+
+// Row-major version of t: t itself with another reference, or a converted copy. Release it.
+det_tensor *tensor_row_major(det_tensor *t);
+// The same for (N, C, H, W) stored as (N, H, W, C), the order that image kernels like.
+det_tensor *tensor_channels_last(det_tensor *t);
+bool tensor_is_row_major(const det_tensor *t);
+bool tensor_is_channels_last(const det_tensor *t);
+bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order
+bool same_shape(const det_tensor *a, const det_tensor *b);
+
+bool wants_grad(const struct node *n, int i);
+// Gradient that arrived for output i; NULL if nobody sent one.
+det_tensor *out_grad(const struct node *n, int i);
+// Hands over the gradient of input i; takes the reference to g. NULL g: an error is already set.
+void give_grad(struct node *n, int i, det_tensor *g);
+// Where the gradient of input i may be written directly (row-major or like the input); *accumulate
+// says whether to add to what is there. NULL after an error.
+det_tensor *grad_target(struct node *n, int i, bool *accumulate);
+// g summed over the dims that were broadcast from shape; takes and gives references.
+det_tensor *sum_to_shape(det_tensor *g, const det_tensor *like);
+
+// --- tape -----------------------------------------------------------------------------------------
+
+
+struct tape {
+    det_tensor **tensors;
+    int n_tensors, cap_tensors;
+    struct node **nodes;
+    int n_nodes, cap_nodes;
+    struct scope_mark *marks;
+    int n_marks, cap_marks;
+    struct chunk *chunk; // bump arena, newest chunk first
+    int n_pending;
+    bool no_grad, autocast, in_backward;
+    const struct origin *origin;
+    det_rng_state rng;
+    det_err err;
+};
+
+struct tape *tape_get(void);
+void *tape_alloc(struct tape *tape, size_t n_bytes);
+void tape_own(struct tape *tape, det_tensor *t); // the current scope takes the caller's reference
+void node_release(struct node *n);
+int node_run(struct node *n);       // runs a pending node
+int node_allocate(struct node *n);  // memory for its outputs
+void tape_finish(struct tape *tape); // runs all pending nodes
+
+// --- allocator --------------------------------------------------------------------------------------
+
+struct storage *storage_new(size_t n_bytes); // 64-byte aligned, content undefined; NULL: no memory
+struct storage *storage_borrow(void *data, size_t n_bytes);
+void storage_unref(struct storage *s);
+det_tensor *header_new(void); // refs = 1, all else zero
+void header_free(det_tensor *t);
+
+// Memory of the calling thread, at least n_bytes, 64-byte aligned, content undefined, valid until the
+// same slot is asked for again. NULL (and no error set) when there is no memory.
+enum scratch_slot { SCRATCH_A, SCRATCH_B, SCRATCH_C, SCRATCH_D, N_SCRATCH };
+void *scratch(enum scratch_slot slot, size_t n_bytes);

@@ -1,0 +1,452 @@
+// Unit op_matmul.c: matrix products: linear (with the activation behind it) and matmul.
+#include "tensor/fuse.h"
+#include "tensor/gemm.h"
+#include "tensor/ops.h"
+
+#include "sys/pool.h"
+#include "tensor/elementwise.h"
+
+static bool computes_in_bf16(const struct node *n)
+{
+    return det_autocast() && n->in[0]->dtype != DET_F64 && n->in[1]->dtype != DET_F64;
+}
+
+static int want_floats(const struct node *n, int n_in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (n->in[i] && !det_dtype_is_float((det_dtype)n->in[i]->dtype))
+            return node_fail(n, DET_EDTYPE, "input %d is %s, wants floats", i,
+                             det_dtype_name((det_dtype)n->in[i]->dtype));
+    return 0;
+}
+
+static struct matrix matrix_of(const det_tensor *t, int64_t rs, int64_t cs)
+{
+    return (struct matrix){t->data, (det_dtype)t->dtype, rs, cs};
+}
+
+static int run_gemm(const struct node *n, const struct gemm *g)
+{
+    int rc = gemm(g);
+    return rc ? node_fail(n, rc, "no memory to multiply (%lld x %lld) by (%lld x %lld)",
+                          (long long)g->m, (long long)g->k, (long long)g->k, (long long)g->n)
+              : 0;
+}
+
+// --- sums over rows, for biases -------------------------------------------------------------------------------
+
+struct column_job {
+    const det_tensor *g;
+    int64_t rows, cols;
+    float *out;
+    bool accumulate;
+};
+
+enum { COLUMN_PIECE = 128 };
+
+static void column_piece(void *ctx, int piece)
+{
+    const struct column_job *j = ctx;
+    int64_t at = (int64_t)piece * COLUMN_PIECE;
+    int width = (int)MIN(j->cols - at, (int64_t)COLUMN_PIECE);
+    const char *src = (const char *)j->g->data + at * (int64_t)det_dtype_size((det_dtype)j->g->dtype);
+    kernels->column_sum(src, j->g->dtype == DET_BF16, j->rows, j->cols, width, j->out + at,
+                        j->accumulate);
+}
+
+// Gradient of a bias that was added to every row; g is row-major.
+static void give_bias_grad(struct node *n, int i, det_tensor *g, int64_t rows, int64_t cols)
+{
+    if (!wants_grad(n, i)) return;
+    if (n->in[i]->dtype != DET_F32 || g->dtype == DET_F64) {
+        det_tensor *flat = det_reshape(g, DET_DIMS(rows, cols));
+        give_grad(n, i, det_ref(det_sum_over(flat, DET_DIMS(0), false)));
+        return;
+    }
+    struct column_job j = {.g = g, .rows = rows, .cols = cols};
+    det_tensor *gb = grad_target(n, i, &j.accumulate);
+    if (!gb) return;
+    j.out = gb->data;
+    int pieces = (int)((cols + COLUMN_PIECE - 1) / COLUMN_PIECE);
+    if (rows * cols > 64 << 10) pool_run(pieces, column_piece, &j);
+    else
+        for (int p = 0; p < pieces; p++)
+            column_piece(&j, p);
+}
+
+// --- linear -----------------------------------------------------------------------------------------------------
+
+struct linear_attr {
+    enum gemm_act act;
+    bool bf16;
+};
+
+enum { LINEAR_AUX_PRE, LINEAR_AUX_X }; // before the activation; x as rows, if it had to be copied
+
+static int linear_infer(struct node *n)
+{
+    const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
+    struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
+    int rc = want_floats(n, 3);
+    if (rc) return rc;
+    if (w->ndim != 2)
+        return node_fail(n, DET_ESHAPE, "weight is %s, wants (out, in)", TENSOR_TEXT(w));
+    if (x->ndim < 1 || x->shape[x->ndim - 1] != w->shape[1])
+        return node_fail(n, DET_ESHAPE, "input is %s, weight wants %lld in its last dim",
+                         TENSOR_TEXT(x), (long long)w->shape[1]);
+    if (b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
+        return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
+                         TENSOR_TEXT(w), (long long)w->shape[0]);
+    a->bf16 = computes_in_bf16(n);
+    if (!a->bf16 && (x->dtype != w->dtype || (b && b->dtype != w->dtype)))
+        return node_fail(n, DET_EDTYPE, "input is %s, weight %s%s%s; all must be of one type",
+                         det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)w->dtype),
+                         b ? ", bias " : "", b ? det_dtype_name((det_dtype)b->dtype) : "");
+    int64_t shape[DET_MAX_DIMS];
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = w->shape[0];
+    return node_out(n, a->bf16 ? DET_BF16 : (det_dtype)x->dtype, shape, x->ndim);
+}
+
+// Whether x is rows a fixed distance apart, dense inside.
+static bool as_rows(const det_tensor *x, int64_t *row_stride)
+{
+    int last = x->ndim - 1;
+    if (x->shape[last] > 1 && x->stride[last] != 1) return false;
+    *row_stride = last ? x->stride[last - 1] : x->shape[last];
+    for (int d = last - 1; d > 0; d--)
+        if (x->shape[d - 1] > 1 && x->stride[d - 1] != x->stride[d] * x->shape[d]) return false;
+    return true;
+}
+
+static det_tensor *bias_as_f32(det_tensor *b)
+{
+    if (!b || b->dtype == DET_F64) return NULL;
+    if (b->dtype == DET_F32 && b->stride[0] == 1) return det_ref(b);
+    det_tensor *f = tensor_new(DET_F32, b->shape, 1);
+    if (f) ew_copy(f, b);
+    return f;
+}
+
+// x as a matrix of rows; a copy is kept for backward.
+static const det_tensor *input_rows(struct node *n, int64_t *row_stride)
+{
+    if (as_rows(n->in[0], row_stride)) return n->in[0];
+    if (!n->aux[LINEAR_AUX_X]) n->aux[LINEAR_AUX_X] = tensor_row_major(n->in[0]);
+    *row_stride = n->in[0]->shape[n->in[0]->ndim - 1];
+    return n->aux[LINEAR_AUX_X];
+}
+
+static int linear_forward(struct node *n)
+{
+    const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
+    det_tensor *w = n->in[1], *y = n->out[0];
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? y->numel / out : 0;
+    const det_tensor *x = input_rows(n, &rs);
+    if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_PRE] = tensor_new_like(y);
+    det_tensor *bias = bias_as_f32(n->in[2]);
+    if (tape_failed()) return DET_ENOMEM;
+    struct gemm g = {
+        .m = rows,
+        .n = out,
+        .k = in,
+        .a = matrix_of(x, rs, 1),
+        .b = matrix_of(w, w->stride[1], w->stride[0]),
+        .c = y->data,
+        .ldc = out,
+        .c_dtype = (det_dtype)y->dtype,
+        .bf16 = a->bf16,
+        .bias = bias ? bias->data : NULL,
+        .act = a->act,
+        .pre = n->aux[LINEAR_AUX_PRE] ? n->aux[LINEAR_AUX_PRE]->data : NULL,
+    };
+    int rc = run_gemm(n, &g);
+    tensor_release(bias);
+    if (!rc && n->in[2] && !bias) // f64
+        ew_run(ew_binary(BINARY_add, DET_F64), (det_tensor *const[]){y, y, n->in[2]}, 3, NULL);
+    return rc;
+}
+
+static int linear_backward_from(struct node *n, det_tensor *g)
+{
+    const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
+    det_tensor *x = n->in[0], *w = n->in[1];
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? g->numel / out : 0;
+    const det_tensor *x_rows = input_rows(n, &rs);
+    int rc = 0;
+    give_bias_grad(n, 2, g, rows, out);
+    if (wants_grad(n, 1)) {
+        struct gemm dw = {.m = out,
+                          .n = in,
+                          .k = rows,
+                          .a = matrix_of(g, 1, out),
+                          .b = matrix_of(x_rows, rs, 1),
+                          .ldc = in,
+                          .c_dtype = (det_dtype)w->dtype,
+                          .bf16 = a->bf16};
+        bool place_fits = w->dtype != DET_BF16 && tensor_is_row_major(w);
+        det_tensor *gw = place_fits ? grad_target(n, 1, &dw.accumulate)
+                                    : tensor_new((det_dtype)w->dtype, w->shape, 2);
+        if (!gw) return DET_ENOMEM;
+        dw.c = gw->data;
+        rc = run_gemm(n, &dw);
+        if (!place_fits) give_grad(n, 1, gw);
+    }
+    if (!rc && wants_grad(n, 0)) {
+        det_tensor *gx = tensor_new((det_dtype)x->dtype, x->shape, x->ndim);
+        if (!gx) return DET_ENOMEM;
+        rc = run_gemm(n, &(struct gemm){.m = rows,
+                                        .n = in,
+                                        .k = out,
+                                        .a = matrix_of(g, out, 1),
+                                        .b = matrix_of(w, w->stride[0], w->stride[1]),
+                                        .c = gx->data,
+                                        .ldc = in,
+                                        .c_dtype = (det_dtype)x->dtype,
+                                        .bf16 = a->bf16});
+        give_grad(n, 0, gx);
+    }
+    return rc;
+}
+
+static int linear_backward(struct node *n)
+{
+    const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
+    det_tensor *g = tensor_row_major(out_grad(n, 0));
+    if (!g) return DET_ENOMEM;
+    if (a->act) {
+        det_tensor *before = tensor_new_like(g), *saved = n->out[0];
+        enum unary_id id = UNARY_relu;
+        if (a->act == GEMM_ACT_GELU) {
+            id = UNARY_gelu;
+            saved = n->aux[LINEAR_AUX_PRE];
+        }
+        if (before)
+            ew_run(ew_unary_grad(id, (det_dtype)g->dtype), (det_tensor *const[]){before, g, saved}, 3,
+                   NULL);
+        tensor_release(g);
+        if (!(g = before)) return DET_ENOMEM;
+    }
+    int rc = linear_backward_from(n, g);
+    tensor_release(g);
+    return rc;
+}
+
+static const char *const linear_cases[] = {
+    "x:f[A,b] w:f[C,b] b:f[C]; ; F.linear(x, w, b)", "x:f[a,b,c] w:f[7,c] -; ; F.linear(x, w)",
+    "x:f[70,90] w:f[110,90] b:f[110]; ; F.linear(x, w, b)",
+    "x:f[33,17] w:f[300,17] b:f[300]; ; F.linear(x, w, b)", NULL};
+const struct op op_linear = {.name = "linear",
+                             .min_in = 2,
+                             .max_in = 3,
+                             .flags = OP_DEFER,
+                             .saves_in = 3,
+                             .infer = linear_infer,
+                             .forward = linear_forward,
+                             .backward = linear_backward,
+                             .cases = linear_cases};
+
+static const struct attr_field linear_act_attrs[] = {
+    {"act", ATTR_INT, offsetof(struct linear_attr, act)}, {NULL, 0, 0}};
+static const char *const linear_act_cases[] = {
+    "x:f[A,b] w:f[C,b] b:f[C]; act=1; F.relu(F.linear(x, w, b))",
+    "x:f[A,b] w:f[C,b] b:f[C]; act=2; F.gelu(F.linear(x, w, b))",
+    "x:f[70,90] w:f[110,90] b:f[110]; act=2; F.gelu(F.linear(x, w, b))", NULL};
+const struct op op_linear_act = {.name = "linear_act",
+                                 .min_in = 2,
+                                 .max_in = 3,
+                                 .saves_in = 3,
+                                 .saves_out = true,
+                                 .infer = linear_infer,
+                                 .forward = linear_forward,
+                                 .backward = linear_backward,
+                                 .attrs = linear_act_attrs,
+                                 .cases = linear_act_cases};
+
+static bool absorb_linear(struct node *consumer, const struct node *linear, enum gemm_act act)
+{
+    struct linear_attr a = *NODE_ATTR(linear, struct linear_attr);
+    if (linear->out[0]->dtype == DET_F64 || a.act) return false;
+    a.act = act;
+    node_rewrite(consumer, &op_linear_act, linear->in, linear->n_in, &a, sizeof a);
+    return true;
+}
+
+bool relu_absorbs_linear(struct node *consumer, const struct node *producer)
+{
+    return absorb_linear(consumer, producer, GEMM_ACT_RELU);
+}
+
+bool gelu_absorbs_linear(struct node *consumer, const struct node *producer)
+{
+    return absorb_linear(consumer, producer, GEMM_ACT_GELU);
+}
+
+det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
+{
+    struct linear_attr a = {0};
+    return OP_APPLY(&op_linear, a, x, weight, bias);
+}
+
+// --- matmul -------------------------------------------------------------------------------------------------------
+
+// The operation itself: (batch..., m, k) by (batch..., k, n) with equal batches. det_matmul brings every
+// other form to this one.
+struct matmul_attr {
+    bool bf16;
+};
+
+static int matmul_infer(struct node *n)
+{
+    const det_tensor *a = n->in[0], *b = n->in[1];
+    struct matmul_attr *attr = NODE_ATTR(n, struct matmul_attr);
+    int d = a->ndim, rc = want_floats(n, 2);
+    if (rc) return rc;
+    if (d < 2 || b->ndim != d || a->shape[d - 1] != b->shape[d - 2] ||
+        memcmp(a->shape, b->shape, (size_t)(d - 2) * sizeof *a->shape))
+        return node_fail(n, DET_ESHAPE, "%s by %s", TENSOR_TEXT(a), TENSOR_TEXT(b));
+    attr->bf16 = computes_in_bf16(n);
+    if (!attr->bf16 && a->dtype != b->dtype)
+        return node_fail(n, DET_EDTYPE, "%s by %s; both must be of one type",
+                         det_dtype_name((det_dtype)a->dtype), det_dtype_name((det_dtype)b->dtype));
+    int64_t shape[DET_MAX_DIMS];
+    memcpy(shape, a->shape, sizeof shape);
+    shape[d - 1] = b->shape[d - 1];
+    return node_out(n, attr->bf16 ? DET_BF16 : (det_dtype)a->dtype, shape, d);
+}
+
+// One stride for all batch dims together, if there is one.
+static bool batch_stride(const det_tensor *t, int64_t *stride)
+{
+    int64_t expected = -1;
+    *stride = 0;
+    for (int d = t->ndim - 3; d >= 0; d--) {
+        if (t->shape[d] == 1) continue;
+        if (expected < 0) *stride = t->stride[d];
+        else if (t->stride[d] != expected) return false;
+        expected = t->stride[d] * t->shape[d];
+    }
+    return true;
+}
+
+// t, or a row-major copy if its memory cannot be walked by gemm. Release it.
+static det_tensor *gemm_operand(det_tensor *t, int64_t *stride)
+{
+    bool unit = t->stride[t->ndim - 1] == 1 || t->stride[t->ndim - 2] == 1;
+    if (unit && batch_stride(t, stride)) return det_ref(t);
+    det_tensor *copy = tensor_row_major(t);
+    if (copy && !batch_stride(copy, stride)) *stride = 0; // empty tensors
+    return copy;
+}
+
+static int matmul_forward(struct node *n)
+{
+    int d = n->out[0]->ndim;
+    int64_t sa, sb;
+    det_tensor *y = n->out[0], *a = gemm_operand(n->in[0], &sa), *b = gemm_operand(n->in[1], &sb);
+    int rc = DET_ENOMEM;
+    if (!a || !b) goto out;
+    struct gemm g = {
+        .m = y->shape[d - 2],
+        .n = y->shape[d - 1],
+        .k = a->shape[d - 1],
+        .a = matrix_of(a, a->stride[d - 2], a->stride[d - 1]),
+        .b = matrix_of(b, b->stride[d - 2], b->stride[d - 1]),
+        .c = y->data,
+        .ldc = y->shape[d - 1],
+        .c_dtype = (det_dtype)y->dtype,
+        .bf16 = NODE_ATTR(n, struct matmul_attr)->bf16,
+        .a_batch = sa,
+        .b_batch = sb,
+        .c_batch = y->shape[d - 2] * y->shape[d - 1],
+    };
+    g.n_batch = g.c_batch ? y->numel / g.c_batch : 0;
+    rc = y->numel ? run_gemm(n, &g) : 0;
+out:
+    tensor_release(a);
+    tensor_release(b);
+    return rc;
+}
+
+static int matmul_backward(struct node *n)
+{
+    det_tensor *g = out_grad(n, 0);
+    bool old = det_set_autocast(NODE_ATTR(n, struct matmul_attr)->bf16);
+    if (wants_grad(n, 0)) give_grad(n, 0, det_ref(det_matmul(g, det_transpose(n->in[1], -1, -2))));
+    if (wants_grad(n, 1)) give_grad(n, 1, det_ref(det_matmul(det_transpose(n->in[0], -1, -2), g)));
+    det_set_autocast(old);
+    return 0;
+}
+
+static const char *const matmul_cases[] = {
+    "x:f[a,b] y:f[b,c]; ; x @ y",          "x:f[2,a,b] y:f[2,b,c]; ; x @ y",
+    "x:f[65,130] y:f[130,70]; ; x @ y",    "x:f[3,2,40,33] y:f[3,2,33,20]; ; x @ y",
+    "x:f[16,2100] y:f[2100,20]; ; x @ y", NULL};
+const struct op op_matmul = {.name = "matmul",
+                             .min_in = 2,
+                             .max_in = 2,
+                             .saves_in = 3,
+                             .infer = matmul_infer,
+                             .forward = matmul_forward,
+                             .backward = matmul_backward,
+                             .cases = matmul_cases};
+
+// Both with the same batch dims, by expanding.
+static det_tensor *batched_matmul(det_tensor *a, det_tensor *b)
+{
+    int64_t sa[DET_MAX_DIMS], sb[DET_MAX_DIMS];
+    int d = MAX(a->ndim, b->ndim);
+    for (int i = 0; i < d - 2; i++) {
+        int ia = i - (d - a->ndim), ib = i - (d - b->ndim);
+        int64_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
+        if (na != nb && na != 1 && nb != 1) {
+            det_raise(DET_ESHAPE, "matmul: %s by %s: the batches do not broadcast", TENSOR_TEXT(a),
+                      TENSOR_TEXT(b));
+            return NULL;
+        }
+        sa[i] = sb[i] = na == 1 ? nb : na;
+    }
+    for (int i = 0; i < 2; i++) {
+        sa[d - 2 + i] = a->shape[a->ndim - 2 + i];
+        sb[d - 2 + i] = b->shape[b->ndim - 2 + i];
+    }
+    struct matmul_attr attr = {0};
+    det_tensor *ea = det_expand(a, sa, d), *eb = det_expand(b, sb, d);
+    return OP_APPLY(&op_matmul, attr, ea, eb);
+}
+
+// A batch of rows times one matrix is one product: all rows together.
+static det_tensor *rows_matmul(det_tensor *a, det_tensor *b)
+{
+    int64_t shape[DET_MAX_DIMS], k = a->shape[a->ndim - 1];
+    memcpy(shape, a->shape, sizeof shape);
+    shape[a->ndim - 1] = b->shape[1];
+    int64_t rows = k ? a->numel / k : 0;
+    if (!k) return batched_matmul(a, b);
+    struct matmul_attr attr = {0};
+    det_tensor *flat = det_reshape(a, DET_DIMS(rows, k));
+    return det_reshape(OP_APPLY(&op_matmul, attr, flat, b), shape, a->ndim);
+}
+
+det_tensor *det_matmul(det_tensor *a, det_tensor *b)
+{
+    if (!a || !b || tape_failed()) return OP_APPLY0(&op_matmul, a, b);
+    if (!a->ndim || !b->ndim) {
+        det_raise(DET_ESHAPE, "matmul: %s by %s: single numbers; use mul", TENSOR_TEXT(a),
+                  TENSOR_TEXT(b));
+        return NULL;
+    }
+    if (!det_dtype_is_float((det_dtype)a->dtype) && a->dtype == b->dtype) { // exact up to 2^53
+        det_dtype dtype = (det_dtype)a->dtype;
+        return det_to(det_matmul(det_to(a, DET_F64), det_to(b, DET_F64)), dtype);
+    }
+    bool row = a->ndim == 1, column = b->ndim == 1;
+    if (row) a = det_unsqueeze(a, 0);
+    if (column) b = det_unsqueeze(b, 1);
+    if (!a || !b) return NULL;
+    bool one_matrix = b->ndim == 2 && a->ndim > 2 && a->shape[a->ndim - 1] == b->shape[0];
+    det_tensor *y = one_matrix ? rows_matmul(a, b) : batched_matmul(a, b);
+    if (row) y = det_squeeze(y, -2);
+    if (column) y = det_squeeze(y, -1);
+    return y;
+}

@@ -1,0 +1,30 @@
+// tensor/ops.h: the rows of the operation table. OPS is the only list; the rows themselves stand in the
+// op_*.c files, next to what they do. Private to the layer.
+#pragma once
+
+#include "tensor/node.h"
+
+#define UNARY(name, test, torch, saved, value, grad) extern const struct op op_##name;
+#include "tensor/kernels/unary.def"
+#undef UNARY
+#define PREDICATE(name, torch, value) extern const struct op op_##name;
+#include "tensor/kernels/predicate.def"
+#undef PREDICATE
+
+// All others; the lines of unary.def and predicate.def are in the table too.
+#define OPS(O)                                                                                     \
+    O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
+    O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
+    O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
+    O(linear) O(linear_act) O(matmul) O(sum)
+
+#define OPS_DECLARE(name) extern const struct op op_##name;
+OPS(OPS_DECLARE)
+#undef OPS_DECLARE
+
+// Shape that the first n_in inputs broadcast to; fails naming two that do not fit.
+int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
+
+// Merges: see fuse.c.
+bool relu_absorbs_linear(struct node *consumer, const struct node *producer);
+bool gelu_absorbs_linear(struct node *consumer, const struct node *producer);

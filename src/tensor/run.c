@@ -1,0 +1,237 @@
+// Unit run.c: records calls of operations and runs them.
+//
+// An operation runs when it is called, except those marked OP_DEFER: they wait for their consumer. When
+// it comes, either the fusion table merges the two (the producer is then ABSORBED and its own output is
+// never computed, unless somebody asks for it later) or the producer runs first.
+//
+//                    consumer absorbs it
+//     PENDING ---------------------------> ABSORBED
+//        |  anybody else reads it             |  somebody reads it after all
+//        v                                    v
+//       DONE <--------------------------------+
+//        |  backward (graph not retained)
+//        v
+//     CONSUMED
+#include "tensor/fuse.h"
+
+#include "tensor/elementwise.h"
+
+// --- types of inputs ----------------------------------------------------------------------------------
+
+// torch's order: floats beat integers, larger beats smaller; single numbers (0 dims) do not widen a
+// tensor of their own category.
+static det_dtype common_type(det_tensor *const *in, int n_in)
+{
+    static const uint8_t rank[DET_N_DTYPES] = {
+        [DET_BOOL] = 0, [DET_U8] = 1, [DET_I32] = 2, [DET_I64] = 3, [DET_BF16] = 4, [DET_F32] = 5,
+        [DET_F64] = 6};
+    int best = -1, best_single = -1;
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i]) continue;
+        int *slot = in[i]->ndim ? &best : &best_single;
+        if (*slot < 0 || rank[in[i]->dtype] > rank[*slot]) *slot = in[i]->dtype;
+    }
+    if (best < 0) return (det_dtype)best_single;
+    if (best_single < 0) return (det_dtype)best;
+    bool single_is_higher =
+        det_dtype_is_float((det_dtype)best_single) > det_dtype_is_float((det_dtype)best) ||
+        (best == DET_BOOL && best_single != DET_BOOL);
+    return (det_dtype)(single_is_higher ? best_single : best);
+}
+
+static void convert_inputs(const struct op *op, const struct tape *tape, det_tensor **in, int n_in)
+{
+    det_dtype to = common_type(in, n_in);
+    if ((op->flags & OP_FLOAT) && !det_dtype_is_float(to)) to = DET_F32;
+    if ((op->flags & OP_F32) && tape->autocast && to == DET_BF16) to = DET_F32;
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->dtype != to) in[i] = det_to(in[i], to);
+}
+
+// --- recording ------------------------------------------------------------------------------------------
+
+static struct node *node_new(struct tape *tape, const struct op *op, det_tensor *const *in, int n_in)
+{
+    size_t in_bytes = (size_t)n_in * (sizeof(det_tensor *) + sizeof(uint32_t));
+    struct node *n = tape_alloc(tape, sizeof *n + in_bytes);
+    memset(n, 0, offsetof(struct node, attr));
+    n->op = op;
+    n->origin = tape->origin;
+    n->in = (det_tensor **)(n + 1);
+    n->in_version = (uint32_t *)(n->in + n_in);
+    n->n_in = (uint8_t)n_in;
+    memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    return n;
+}
+
+static bool inputs_present(const struct op *op, det_tensor *const *in, int n_in)
+{
+    if (n_in >= op->min_in && n_in <= op->max_in) {
+        for (int i = 0; i < op->min_in; i++)
+            if (!in[i]) {
+                det_raise(DET_EINVAL, "%s: input %d is NULL", op->name, i);
+                return false;
+            }
+        return true;
+    }
+    det_raise(DET_EINVAL, "%s: %d inputs, wants %d to %d", op->name, n_in, op->min_in, op->max_in);
+    return false;
+}
+
+static void node_push(struct tape *tape, struct node *n)
+{
+    if (tape->n_nodes == tape->cap_nodes) {
+        tape->cap_nodes = tape->cap_nodes ? 2 * tape->cap_nodes : 256;
+        tape->nodes = xrealloc(tape->nodes, (size_t)tape->cap_nodes * sizeof *tape->nodes);
+    }
+    n->index = tape->n_nodes;
+    tape->nodes[tape->n_nodes++] = n;
+}
+
+static bool any_requires_grad(const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->requires_grad) return true;
+    return false;
+}
+
+// The node and its outputs become part of the tape.
+static void node_commit(struct tape *tape, struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        det_ref(n->in[i]);
+    n->tracked = !tape->no_grad && n->op->backward && any_requires_grad(n);
+    for (int i = 0; i < n->n_out; i++) {
+        det_tensor *t = n->out[i];
+        t->node = n;
+        t->requires_grad = n->tracked && det_dtype_is_float((det_dtype)t->dtype);
+        tape_own(tape, t);
+    }
+    node_push(tape, n);
+    tape->n_pending++;
+}
+
+static void try_to_absorb(struct node *n)
+{
+    struct node *producer = n->in[0] ? n->in[0]->node : NULL;
+    if (!producer || producer->state != NODE_PENDING) return;
+    for (const struct fusion *f = fusion_table; f->producer; f++) {
+        if (f->producer != producer->op || f->consumer != n->op) continue;
+        if (!f->absorb(n, producer)) continue;
+        producer->state = NODE_ABSORBED;
+        tape_get()->n_pending--;
+        return;
+    }
+}
+
+struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
+                       size_t attr_bytes)
+{
+    struct tape *tape = tape_get();
+    if (tape->err.code || !inputs_present(op, in, n_in)) return NULL;
+    struct node *n = node_new(tape, op, in, n_in);
+    if (op->flags & (OP_PROMOTE | OP_FLOAT | OP_F32)) convert_inputs(op, tape, n->in, n_in);
+    if (tape->err.code) return NULL;
+    ASSERT(attr_bytes <= NODE_ATTR_BYTES);
+    if (attr_bytes) memcpy(n->attr, attr, attr_bytes);
+    if (op->infer(n)) {
+        for (int i = 0; i < n->n_out; i++)
+            header_free(n->out[i]);
+        return NULL;
+    }
+    node_commit(tape, n);
+    try_to_absorb(n);
+    if (!(n->op->flags & OP_DEFER) && node_run(n)) return NULL;
+    return n;
+}
+
+det_tensor *op_apply(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
+                     size_t attr_bytes)
+{
+    struct node *n = op_record(op, in, n_in, attr, attr_bytes);
+    return n ? n->out[0] : NULL;
+}
+
+void node_rewrite(struct node *n, const struct op *op, det_tensor *const *in, int n_in,
+                  const void *attr, size_t attr_bytes)
+{
+    struct tape *tape = tape_get();
+    det_tensor **old = n->in;
+    int n_old = n->n_in;
+    size_t in_bytes = (size_t)n_in * (sizeof(det_tensor *) + sizeof(uint32_t));
+    n->op = op;
+    n->in = tape_alloc(tape, in_bytes);
+    n->in_version = (uint32_t *)(n->in + n_in);
+    n->n_in = (uint8_t)n_in;
+    for (int i = 0; i < n_in; i++)
+        n->in[i] = det_ref(in[i]);
+    for (int i = 0; i < n_old; i++)
+        det_unref(old[i]);
+    memcpy(n->attr, attr, attr_bytes);
+}
+
+// --- running ----------------------------------------------------------------------------------------------
+
+static int finish_inputs(struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        det_tensor *t = n->in[i];
+        if (!t) continue;
+        if (!t->data && t->node) tensor_finish(t);
+        if (tape_failed()) return DET_ESTATE;
+        n->in_version[i] = t->storage->version;
+    }
+    return 0;
+}
+
+int node_run(struct node *n)
+{
+    if (n->state == NODE_PENDING) tape_get()->n_pending--;
+    n->state = NODE_DONE;
+    int rc = finish_inputs(n);
+    if (!rc && !(n->op->flags & OP_VIEW)) rc = node_allocate(n);
+    if (!rc) rc = n->op->forward(n);
+    if (rc && !tape_failed()) node_fail(n, rc, "failed");
+    if (!rc && n->out[0]->storage) n->out_version = n->out[0]->storage->version;
+    return rc;
+}
+
+void tensor_finish(det_tensor *t)
+{
+    struct node *n = t->node;
+    if (t->data || !n || tape_failed()) return;
+    if (n->state == NODE_PENDING || n->state == NODE_ABSORBED) node_run(n);
+}
+
+void tape_finish(struct tape *tape)
+{
+    for (int i = tape->n_nodes; tape->n_pending > 0 && i-- > 0;) {
+        struct node *n = tape->nodes[i];
+        if (n->state != NODE_PENDING) continue;
+        if (tape->err.code) {
+            n->state = NODE_CONSUMED; // it can no longer run
+            tape->n_pending--;
+        } else {
+            node_run(n);
+        }
+    }
+}
+
+// --- for infer ----------------------------------------------------------------------------------------------
+
+int node_dim(const struct node *n, int64_t dim, int ndim, int *out)
+{
+    int64_t limit = MAX(ndim, 1), d = dim < 0 ? dim + limit : dim;
+    if (d < 0 || d >= limit)
+        return node_fail(n, DET_ESHAPE, "dim %lld is not in %lld .. %lld", (long long)dim,
+                         (long long)-limit, (long long)limit - 1);
+    *out = (int)d;
+    return 0;
+}
+
+const struct op *op_find(const char *name)
+{
+    for (int i = 0; i < n_ops; i++)
+        if (!strcmp(op_table[i]->name, name)) return op_table[i];
+    return NULL;
+}

@@ -1,0 +1,532 @@
+// Unit tensor.c: makes, describes and reads tensors. Knows nothing of operations beyond copying.
+#include "tensor/node.h"
+
+#include "tensor/elementwise.h"
+#include <inttypes.h>
+#include <math.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+    bool is_float;
+} dtype_rows[DET_N_DTYPES] = {
+    [DET_F32] = {"f32", 4, true},  [DET_F64] = {"f64", 8, true},  [DET_BF16] = {"bf16", 2, true},
+    [DET_I64] = {"i64", 8, false}, [DET_I32] = {"i32", 4, false}, [DET_U8] = {"u8", 1, false},
+    [DET_BOOL] = {"bool", 1, false},
+};
+
+size_t det_dtype_size(det_dtype dtype)
+{
+    return (unsigned)dtype < DET_N_DTYPES ? dtype_rows[dtype].size : 0;
+}
+
+const char *det_dtype_name(det_dtype dtype)
+{
+    return (unsigned)dtype < DET_N_DTYPES ? dtype_rows[dtype].name : "unknown";
+}
+
+bool det_dtype_is_float(det_dtype dtype)
+{
+    return (unsigned)dtype < DET_N_DTYPES && dtype_rows[dtype].is_float;
+}
+
+// --- shapes -----------------------------------------------------------------------------------------
+
+const char *shape_text(const int64_t *shape, int ndim)
+{
+    enum { ROTATING = 4, LEN = 160 };
+    static _Thread_local char text[ROTATING][LEN];
+    static _Thread_local int turn;
+    char *out = text[turn++ % ROTATING];
+    int n = snprintf(out, LEN, "(");
+    for (int i = 0; i < ndim && n < LEN - 24; i++)
+        n += snprintf(out + n, (size_t)(LEN - n), "%s%" PRId64, i ? ", " : "", shape[i]);
+    snprintf(out + n, (size_t)(LEN - n), ndim == 1 ? ",)" : ")");
+    return out;
+}
+
+bool same_shape(const det_tensor *a, const det_tensor *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
+}
+
+// Dense in the given order: order[0] is the slowest dim.
+static bool dense_in_order(const det_tensor *t, const int *order)
+{
+    int64_t expected = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        int d = order[i];
+        if (t->shape[d] != 1 && t->stride[d] != expected) return false;
+        expected *= t->shape[d];
+    }
+    return true;
+}
+
+bool tensor_is_row_major(const det_tensor *t)
+{
+    static const int order[DET_MAX_DIMS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return dense_in_order(t, order);
+}
+
+bool tensor_is_channels_last(const det_tensor *t)
+{
+    static const int order[] = {0, 2, 3, 1};
+    return t->ndim == 4 && dense_in_order(t, order);
+}
+
+// Dims from slowest to fastest by stride.
+static void stride_order(const det_tensor *t, int *order)
+{
+    for (int d = 0; d < t->ndim; d++) {
+        int at = d;
+        while (at && t->stride[order[at - 1]] < t->stride[d] && t->shape[d] != 1) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = d;
+    }
+}
+
+bool tensor_is_dense(const det_tensor *t)
+{
+    int order[DET_MAX_DIMS];
+    stride_order(t, order);
+    return dense_in_order(t, order);
+}
+
+static void set_strides(det_tensor *t, const int *order)
+{
+    int64_t stride = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        int d = order ? order[i] : i;
+        t->stride[d] = stride;
+        stride *= MAX(t->shape[d], 1);
+    }
+}
+
+// --- headers and memory -------------------------------------------------------------------------------
+
+// Number of elements, or -1 if sizes are negative or too many to address.
+static int64_t count_elements(const int64_t *shape, int ndim)
+{
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n)) return -1;
+    return n <= INT64_MAX / 16 ? n : -1;
+}
+
+static det_tensor *describe(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    det_tensor *t = header_new();
+    t->dtype = (uint8_t)dtype;
+    t->ndim = (uint8_t)ndim;
+    for (int i = 0; i < ndim; i++)
+        t->shape[i] = shape[i];
+    t->numel = count_elements(shape, ndim);
+    set_strides(t, NULL);
+    return t;
+}
+
+static bool allocate(det_tensor *t)
+{
+    t->storage = storage_new((size_t)t->numel * det_dtype_size((det_dtype)t->dtype));
+    if (!t->storage) return false;
+    t->data = t->storage->data;
+    return true;
+}
+
+static det_tensor *allocate_or_fail(det_tensor *t)
+{
+    if (allocate(t)) return t;
+    det_raise(DET_ENOMEM, "no memory for a tensor of shape %s (%.1f MB)", TENSOR_TEXT(t),
+              (double)t->numel * (double)det_dtype_size((det_dtype)t->dtype) / 1e6);
+    header_free(t);
+    return NULL;
+}
+
+det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    return allocate_or_fail(describe(dtype, shape, ndim));
+}
+
+det_tensor *tensor_new_like(const det_tensor *like)
+{
+    det_tensor *t = describe((det_dtype)like->dtype, like->shape, like->ndim);
+    int order[DET_MAX_DIMS];
+    stride_order(like, order);
+    if (dense_in_order(like, order)) set_strides(t, order);
+    return allocate_or_fail(t);
+}
+
+static int check_shape(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    if ((unsigned)dtype >= DET_N_DTYPES) det_raise(DET_EDTYPE, "unknown dtype %d", (int)dtype);
+    else if (ndim < 0 || ndim > DET_MAX_DIMS)
+        det_raise(DET_ESHAPE, "%d dims; a tensor has 0 to %d", ndim, DET_MAX_DIMS);
+    else if (ndim && !shape) det_raise(DET_EINVAL, "shape is NULL");
+    else if (count_elements(shape, ndim) < 0)
+        det_raise(DET_ESHAPE, "shape %s is negative or too large", shape_text(shape, ndim));
+    return tape_failed();
+}
+
+int node_out_strided(struct node *n, det_dtype dtype, const int64_t *shape, const int64_t *stride,
+                     int ndim)
+{
+    if (ndim > DET_MAX_DIMS)
+        return node_fail(n, DET_ESHAPE, "result has %d dims, more than %d", ndim, DET_MAX_DIMS);
+    if (count_elements(shape, ndim) < 0)
+        return node_fail(n, DET_ESHAPE, "result %s is too large", shape_text(shape, ndim));
+    det_tensor *t = describe(dtype, shape, ndim);
+    if (stride) memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);
+    n->out[n->n_out++] = t;
+    return 0;
+}
+
+int node_out(struct node *n, det_dtype dtype, const int64_t *shape, int ndim)
+{
+    return node_out_strided(n, dtype, shape, NULL, ndim);
+}
+
+int node_out_like(struct node *n, det_dtype dtype, const det_tensor *like)
+{
+    int rc = node_out(n, dtype, like->shape, like->ndim);
+    int order[DET_MAX_DIMS];
+    stride_order(like, order);
+    if (!rc && dense_in_order(like, order)) set_strides(n->out[n->n_out - 1], order);
+    return rc;
+}
+
+int node_out_channels_last(struct node *n, det_dtype dtype, const int64_t *shape)
+{
+    static const int order[] = {0, 2, 3, 1};
+    int rc = node_out(n, dtype, shape, 4);
+    if (!rc) set_strides(n->out[n->n_out - 1], order);
+    return rc;
+}
+
+int node_allocate(struct node *n)
+{
+    for (int i = 0; i < n->n_out; i++) {
+        det_tensor *t = n->out[i];
+        if (t->storage || allocate(t)) continue;
+        return node_fail(n, DET_ENOMEM, "no memory for the result %s (%.1f MB)", TENSOR_TEXT(t),
+                         (double)t->numel * (double)det_dtype_size((det_dtype)t->dtype) / 1e6);
+    }
+    return 0;
+}
+
+// --- making ---------------------------------------------------------------------------------------------
+
+det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    if (tape_failed() || check_shape(dtype, shape, ndim)) return NULL;
+    det_tensor *t = tensor_new(dtype, shape, ndim);
+    if (t) tape_own(tape_get(), t);
+    return t;
+}
+
+det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    det_tensor *t = det_empty(dtype, shape, ndim);
+    if (t) memset(t->data, 0, t->storage->n_bytes); // 0 is all bits zero in every type
+    return t;
+}
+
+det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value)
+{
+    det_tensor *t = det_empty(dtype, shape, ndim);
+    if (t) det_fill_(t, value);
+    return t;
+}
+
+det_tensor *det_ones(det_dtype dtype, const int64_t *shape, int ndim)
+{
+    return det_full(dtype, shape, ndim, 1);
+}
+
+det_tensor *det_scalar(double value)
+{
+    return det_full(DET_F32, DET_SCALAR, value);
+}
+
+det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void *data)
+{
+    det_tensor *t = det_empty(dtype, shape, ndim);
+    if (t && t->numel) {
+        if (data) memcpy(t->data, data, t->storage->n_bytes);
+        else det_raise(DET_EINVAL, "det_from: data is NULL");
+    }
+    return tape_failed() ? NULL : t;
+}
+
+det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data)
+{
+    if (tape_failed() || check_shape(dtype, shape, ndim)) return NULL;
+    det_tensor *t = describe(dtype, shape, ndim);
+    t->storage = storage_borrow(data, (size_t)t->numel * det_dtype_size(dtype));
+    t->data = data;
+    tape_own(tape_get(), t);
+    if (!t->storage) det_raise(DET_ENOMEM, "det_borrow: no memory");
+    else if (!data && t->numel) det_raise(DET_EINVAL, "det_borrow: data is NULL");
+    return tape_failed() ? NULL : t;
+}
+
+det_tensor *det_arange(det_dtype dtype, double start, double end, double step)
+{
+    double n = ceil((end - start) / step);
+    if (!(n >= 0 && n < 0x1p60)) {
+        det_raise(DET_EINVAL, "arange: from %g to %g by %g is not a range", start, end, step);
+        return NULL;
+    }
+    det_tensor *t = det_empty(DET_F64, DET_DIMS((int64_t)n));
+    for (int64_t i = 0; t && i < t->numel; i++)
+        ((double *)t->data)[i] = start + (double)i * step;
+    return det_to(t, dtype);
+}
+
+det_tensor *det_eye(det_dtype dtype, int64_t n)
+{
+    det_tensor *t = det_zeros(dtype, DET_DIMS(n, n));
+    if (!t) return NULL;
+    det_tensor *diagonal = det_ref(t), view = *t; // the diagonal is a strided vector
+    view.ndim = 1;
+    view.stride[0] = n + 1;
+    view.numel = n;
+    det_tensor *one = det_ones(dtype, DET_SCALAR);
+    if (one) ew_copy(&view, one);
+    det_unref(diagonal);
+    return t;
+}
+
+// --- looking ----------------------------------------------------------------------------------------------
+
+det_dtype det_dtype_of(const det_tensor *t)
+{
+    return t ? (det_dtype)t->dtype : DET_F32;
+}
+
+int det_ndim(const det_tensor *t)
+{
+    return t ? t->ndim : 0;
+}
+
+const int64_t *det_shape(const det_tensor *t)
+{
+    static const int64_t none[DET_MAX_DIMS];
+    return t ? t->shape : none;
+}
+
+const int64_t *det_stride(const det_tensor *t)
+{
+    static const int64_t none[DET_MAX_DIMS];
+    return t ? t->stride : none;
+}
+
+int64_t det_size(const det_tensor *t, int dim)
+{
+    if (!t) return 0;
+    int d = dim < 0 ? dim + t->ndim : dim;
+    if (d >= 0 && d < t->ndim) return t->shape[d];
+    det_raise(DET_ESHAPE, "det_size: dim %d of a tensor %s", dim, TENSOR_TEXT(t));
+    return 0;
+}
+
+int64_t det_numel(const det_tensor *t)
+{
+    return t ? t->numel : 0;
+}
+
+bool det_is_contiguous(const det_tensor *t)
+{
+    return !t || tensor_is_row_major(t);
+}
+
+const char *det_describe(const det_tensor *t, char *buf, size_t size)
+{
+    if (!t) snprintf(buf, size, "NULL");
+    else snprintf(buf, size, "%s %s", TENSOR_TEXT(t), det_dtype_name((det_dtype)t->dtype));
+    return buf;
+}
+
+// --- copies in another order ---------------------------------------------------------------------------------
+
+static det_tensor *copy_in_order(det_tensor *t, const int *order)
+{
+    tensor_finish(t);
+    det_tensor *c = describe((det_dtype)t->dtype, t->shape, t->ndim);
+    if (order) set_strides(c, order);
+    c = allocate_or_fail(c);
+    if (c && t->data) ew_copy(c, t);
+    return c;
+}
+
+det_tensor *tensor_row_major(det_tensor *t)
+{
+    if (tensor_is_row_major(t)) return det_ref(t);
+    return copy_in_order(t, NULL);
+}
+
+det_tensor *tensor_channels_last(det_tensor *t)
+{
+    static const int order[] = {0, 2, 3, 1};
+    ASSERT(t->ndim == 4);
+    if (tensor_is_channels_last(t)) return det_ref(t);
+    return copy_in_order(t, order);
+}
+
+const void *det_data(det_tensor *t)
+{
+    if (!t || tape_failed()) return NULL;
+    tensor_finish(t);
+    if (tape_failed()) return NULL;
+    det_tensor *c = tensor_row_major(t);
+    if (!c) return NULL;
+    if (c == t) det_unref(c);
+    else tape_own(tape_get(), c);
+    return c->data;
+}
+
+static const void *data_of_type(det_tensor *t, det_dtype want, const char *function)
+{
+    if (t && t->dtype != want && !tape_failed())
+        det_raise(DET_EDTYPE, "%s of a tensor of type %s", function,
+                  det_dtype_name((det_dtype)t->dtype));
+    return det_data(t);
+}
+
+const float *det_data_f32(det_tensor *t)
+{
+    return data_of_type(t, DET_F32, "det_data_f32");
+}
+
+const int64_t *det_data_i64(det_tensor *t)
+{
+    return data_of_type(t, DET_I64, "det_data_i64");
+}
+
+double det_item(det_tensor *t)
+{
+    if (!t || tape_failed()) return NAN;
+    if (t->numel != 1) {
+        det_raise(DET_ESHAPE, "det_item: a tensor %s is not a single number", TENSOR_TEXT(t));
+        return NAN;
+    }
+    tensor_finish(t);
+    if (!t->data) return NAN;
+    if (t->dtype == DET_F32) return *(const float *)t->data;
+    double value;
+    det_tensor out = {.dtype = DET_F64, .numel = 1, .data = &value};
+    det_tensor in = {.dtype = t->dtype, .numel = 1, .data = t->data};
+    ew_copy(&out, &in);
+    return value;
+}
+
+// --- writing in place ------------------------------------------------------------------------------------------
+
+// Everything recorded so far must have read the old content before it changes.
+static bool may_write(det_tensor *t, const char *function)
+{
+    if (!t || tape_failed()) return false;
+    if (t->requires_grad && !t->node && det_grad_enabled()) {
+        det_raise(DET_ESTATE,
+                  "%s: the tensor %s is a leaf that requires a gradient; turn gradients off "
+                  "(det_set_grad_enabled) to write into it",
+                  function, TENSOR_TEXT(t));
+        return false;
+    }
+    if (t->requires_grad && t->node && det_grad_enabled()) {
+        det_raise(DET_ESTATE,
+                  "%s: the tensor %s was computed from parameters; writing into it would lose its "
+                  "gradient; use det_detach or turn gradients off",
+                  function, TENSOR_TEXT(t));
+        return false;
+    }
+    tape_finish(tape_get());
+    return !tape_failed();
+}
+
+void tensor_touch(det_tensor *t)
+{
+    t->storage->version++;
+}
+
+void *tensor_memory(det_tensor *t)
+{
+    tensor_finish(t);
+    ASSERT(tensor_is_row_major(t));
+    return t->data;
+}
+
+void det_fill_(det_tensor *t, double value)
+{
+    if (!may_write(t, "det_fill_")) return;
+    det_tensor one = {.dtype = DET_F64, .numel = 1, .data = &value};
+    ew_copy(t, &one);
+    tensor_touch(t);
+}
+
+static bool broadcasts_to(const det_tensor *from, const det_tensor *to)
+{
+    if (from->ndim > to->ndim) return false;
+    for (int i = 1; i <= from->ndim; i++) {
+        int64_t a = from->shape[from->ndim - i], b = to->shape[to->ndim - i];
+        if (a != b && a != 1) return false;
+    }
+    return true;
+}
+
+static bool may_write_from(det_tensor *t, det_tensor *from, const char *function)
+{
+    if (!may_write(t, function)) return false;
+    if (!from) det_raise(DET_EINVAL, "%s: the source is NULL", function);
+    else if (!broadcasts_to(from, t))
+        det_raise(DET_ESHAPE, "%s: %s does not broadcast to %s", function, TENSOR_TEXT(from),
+                  TENSOR_TEXT(t));
+    if (!tape_failed()) tensor_finish(from);
+    return !tape_failed();
+}
+
+void det_copy_(det_tensor *t, det_tensor *from)
+{
+    if (!may_write_from(t, from, "det_copy_")) return;
+    ew_copy(t, from);
+    tensor_touch(t);
+}
+
+void det_add_(det_tensor *t, det_tensor *other, double alpha)
+{
+    if (!may_write_from(t, other, "det_add_")) return;
+    bool old = det_set_grad_enabled(false);
+    det_tensor *same = det_to(other, (det_dtype)t->dtype);
+    det_set_grad_enabled(old);
+    if (!same) return;
+    tensor_finish(same);
+    ew_run(ew_axpy((det_dtype)t->dtype), (det_tensor *const[]){t, same}, 2, (double[]){alpha, 0});
+    tensor_touch(t);
+}
+
+void det_mul_(det_tensor *t, double factor)
+{
+    if (!may_write(t, "det_mul_")) return;
+    if (!det_dtype_is_float((det_dtype)t->dtype)) {
+        det_raise(DET_EDTYPE, "det_mul_: not for %s", det_dtype_name((det_dtype)t->dtype));
+        return;
+    }
+    ew_fn fn = ew_unary(UNARY_mul_scalar, (det_dtype)t->dtype);
+    ew_run(fn, (det_tensor *const[]){t, t}, 2, (double[]){factor, 0});
+    tensor_touch(t);
+}
+
+void det_write(det_tensor *t, const void *data)
+{
+    if (!may_write(t, "det_write")) return;
+    if (!data && t->numel) {
+        det_raise(DET_EINVAL, "det_write: data is NULL");
+        return;
+    }
+    det_tensor *in = describe((det_dtype)t->dtype, t->shape, t->ndim);
+    in->data = (void *)(uintptr_t)data; // only read
+    ew_copy(t, in);
+    header_free(in);
+    tensor_touch(t);
+}
