@@ -97,6 +97,7 @@ static int linear_infer(struct node *n)
     if (b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
         return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
                          TENSOR_TEXT(w), (long long)w->shape[0]);
+    if (a->act && x->dtype == DET_F64) return node_fail(n, DET_EDTYPE, "not for f64");
     a->bf16 = computes_in_bf16(n);
     if (!a->bf16 && (x->dtype != w->dtype || (b && b->dtype != w->dtype)))
         return node_fail(n, DET_EDTYPE, "input is %s, weight %s%s%s; all must be of one type",

@@ -71,8 +71,8 @@ static int reshape_backward(struct node *n)
     return 0;
 }
 
-static const char *const reshape_cases[] = {"x:f[a,b,c]; dims=a*b,c; x.reshape(a*b,c)",
-                                            "x:f[a,b,c]; dims=a,1,b*c; x.reshape(a,1,b*c)", NULL};
+static const char *const reshape_cases[] = {"dense|x:f[a,b,c]; dims=a*b,c; x.reshape(a*b,c)",
+                                            "dense|x:f[a,b,c]; dims=a,1,b*c; x.reshape(a,1,b*c)", NULL};
 const struct op op_reshape = {.name = "reshape",
                               .min_in = 1,
                               .max_in = 1,

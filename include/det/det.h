@@ -1,0 +1,9 @@
+// det/det.h: everything.
+#pragma once
+
+#include "det/err.h"
+#include "det/format.h"
+#include "det/nn.h"
+#include "det/optim.h"
+#include "det/tensor.h"
+#include "det/value.h"

@@ -1,0 +1,187 @@
+// det/optim.h: optimizers, gradient clipping, loss scaling and learning-rate schedules. Names, defaults,
+// formulas and state dicts are torch's.
+//
+//     det_optimizer *opt = det_optim_adamw(net, .lr = 3e-4, .weight_decay = 0.1);
+//     det_lr_scheduler *sched = det_lr_cosine_annealing(opt, 1000, 0);
+//     ...
+//     det_backward(loss);
+//     det_optim_clip_grad_norm(opt, 1.0);
+//     det_optim_step(opt);
+//     det_optim_zero_grad(opt);
+//     det_lr_step(sched);
+//
+// An optimizer moves the parameters into one block of memory and their gradients into another, so a step
+// is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures set the
+// sticky error (det_check) and return NULL or do nothing; NULL is accepted everywhere.
+#pragma once
+
+#include "det/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct det_optimizer det_optimizer;
+
+// --- optimizers: over all parameters of a module ------------------------------------------------------------
+
+typedef struct det_sgd_opts {
+    double lr; // must be given
+    double momentum, dampening, weight_decay;
+    bool nesterov, maximize;
+} det_sgd_opts;
+
+typedef struct det_adam_opts {
+    double lr, beta1, beta2, eps; // 0: 1e-3, 0.9, 0.999, 1e-8
+    double weight_decay;          // Adam: 0; AdamW: 0 means torch's 0.01
+    bool no_weight_decay;         // AdamW without decay
+    bool amsgrad, maximize;
+} det_adam_opts;
+
+typedef struct det_rmsprop_opts {
+    double lr, alpha, eps; // 0: 1e-2, 0.99, 1e-8
+    double weight_decay, momentum;
+    bool centered, maximize;
+} det_rmsprop_opts;
+
+typedef struct det_adagrad_opts {
+    double lr, eps; // 0: 1e-2, 1e-10
+    double lr_decay, weight_decay, initial_accumulator_value;
+    bool maximize;
+} det_adagrad_opts;
+
+typedef struct det_lion_opts {
+    double lr, beta1, beta2; // 0: 1e-4, 0.9, 0.99
+    double weight_decay;
+} det_lion_opts;
+
+#define det_optim_sgd(module, ...) det_optim_sgd_with(module, (det_sgd_opts){__VA_ARGS__})
+#define det_optim_adam(module, ...) det_optim_adam_with(module, (det_adam_opts){__VA_ARGS__})
+#define det_optim_adamw(module, ...) det_optim_adamw_with(module, (det_adam_opts){__VA_ARGS__})
+#define det_optim_rmsprop(module, ...) det_optim_rmsprop_with(module, (det_rmsprop_opts){__VA_ARGS__})
+#define det_optim_adagrad(module, ...) det_optim_adagrad_with(module, (det_adagrad_opts){__VA_ARGS__})
+#define det_optim_lion(module, ...) det_optim_lion_with(module, (det_lion_opts){__VA_ARGS__})
+DET_API det_optimizer *det_optim_sgd_with(det_module *module, det_sgd_opts opts);
+DET_API det_optimizer *det_optim_adam_with(det_module *module, det_adam_opts opts);
+DET_API det_optimizer *det_optim_adamw_with(det_module *module, det_adam_opts opts);
+DET_API det_optimizer *det_optim_rmsprop_with(det_module *module, det_rmsprop_opts opts);
+DET_API det_optimizer *det_optim_adagrad_with(det_module *module, det_adagrad_opts opts);
+DET_API det_optimizer *det_optim_lion_with(det_module *module, det_lion_opts opts);
+
+// Another group of parameters with the optimizer's settings, except for those set afterwards with
+// det_optim_set. Parameters may be in one group only. Returns the group's number or a negative code.
+DET_API int det_optim_add_group(det_optimizer *opt, det_module *module);
+DET_API int det_optim_add_params(det_optimizer *opt, det_tensor *const *params, int n);
+
+DET_API void det_optim_free(det_optimizer *opt); // the parameters stay with their modules
+DET_API void det_optim_step(det_optimizer *opt);
+DET_API void det_optim_zero_grad(det_optimizer *opt);
+
+DET_API int det_optim_n_groups(const det_optimizer *opt);
+DET_API double det_optim_lr(const det_optimizer *opt, int group);
+DET_API void det_optim_set_lr(det_optimizer *opt, int group, double lr);
+// Any field of a group by torch's name: "lr", "momentum", "weight_decay", "beta1", ... An unknown name is
+// an error listing the known ones.
+DET_API double det_optim_get(const det_optimizer *opt, int group, const char *field);
+DET_API void det_optim_set(det_optimizer *opt, int group, const char *field, double value);
+
+// torch's layout: {"state": {0: {...}}, "param_groups": [{...}]}.
+DET_API det_value *det_optim_state_dict(const det_optimizer *opt);
+DET_API int det_optim_load_state_dict(det_optimizer *opt, const det_value *state, det_err *err);
+
+// --- gradients ------------------------------------------------------------------------------------------------
+
+// Scales all gradients so that their norm is at most max_norm; returns the norm before.
+DET_API double det_optim_clip_grad_norm(det_optimizer *opt, double max_norm);
+DET_API void det_optim_clip_grad_value(det_optimizer *opt, double limit);
+DET_API void det_optim_scale_grads(det_optimizer *opt, double factor);
+DET_API double det_optim_grad_norm(const det_optimizer *opt);
+
+// --- loss scaling (torch's GradScaler) ----------------------------------------------------------------------------
+
+typedef struct det_scaler det_scaler;
+
+typedef struct det_scaler_opts {
+    double init_scale, growth_factor, backoff_factor; // 0: 65536, 2, 0.5
+    int64_t growth_interval;                          // 0: 2000
+    bool disabled;
+} det_scaler_opts;
+
+#define det_scaler_new(...) det_scaler_new_with((det_scaler_opts){__VA_ARGS__})
+DET_API det_scaler *det_scaler_new_with(det_scaler_opts opts);
+DET_API void det_scaler_free(det_scaler *s);
+DET_API det_tensor *det_scaler_scale(det_scaler *s, det_tensor *loss);
+DET_API void det_scaler_unscale(det_scaler *s, det_optimizer *opt); // once per step at most
+// Unscales if that has not been done, and steps unless a gradient is infinite or NaN. Returns whether it
+// stepped.
+DET_API bool det_scaler_step(det_scaler *s, det_optimizer *opt);
+DET_API void det_scaler_update(det_scaler *s); // once per iteration, after all steps
+DET_API double det_scaler_scale_value(const det_scaler *s);
+DET_API det_value *det_scaler_state_dict(const det_scaler *s);
+DET_API int det_scaler_load_state_dict(det_scaler *s, const det_value *state, det_err *err);
+
+// --- schedules --------------------------------------------------------------------------------------------------------
+
+typedef struct det_lr_scheduler det_lr_scheduler;
+
+DET_API det_lr_scheduler *det_lr_step_lr(det_optimizer *opt, int64_t step_size, double gamma);
+DET_API det_lr_scheduler *det_lr_multi_step(det_optimizer *opt, const int64_t *milestones, int n,
+                                            double gamma);
+DET_API det_lr_scheduler *det_lr_exponential(det_optimizer *opt, double gamma);
+DET_API det_lr_scheduler *det_lr_cosine_annealing(det_optimizer *opt, int64_t t_max, double eta_min);
+DET_API det_lr_scheduler *det_lr_cosine_warm_restarts(det_optimizer *opt, int64_t t_0, int64_t t_mult,
+                                                      double eta_min);
+DET_API det_lr_scheduler *det_lr_linear_warmup(det_optimizer *opt, double start_factor,
+                                               double end_factor, int64_t total_iters); // LinearLR
+DET_API det_lr_scheduler *det_lr_polynomial(det_optimizer *opt, int64_t total_iters, double power);
+// The factor for each group is factor(step, group, user).
+DET_API det_lr_scheduler *det_lr_lambda(det_optimizer *opt,
+                                        double (*factor)(int64_t step, int group, void *user),
+                                        void *user);
+
+typedef struct det_one_cycle_opts {
+    double max_lr;
+    int64_t total_steps;
+    double pct_start, div_factor, final_div_factor; // 0: 0.3, 25, 1e4
+    bool linear;                                    // instead of cosine
+    bool no_cycle_momentum;
+    double base_momentum, max_momentum; // 0: 0.85, 0.95
+    bool three_phase;
+} det_one_cycle_opts;
+#define det_lr_one_cycle(opt, ...) det_lr_one_cycle_with(opt, (det_one_cycle_opts){__VA_ARGS__})
+DET_API det_lr_scheduler *det_lr_one_cycle_with(det_optimizer *opt, det_one_cycle_opts opts);
+
+typedef enum det_cyclic_mode { DET_TRIANGULAR, DET_TRIANGULAR2, DET_EXP_RANGE } det_cyclic_mode;
+typedef struct det_cyclic_opts {
+    double base_lr, max_lr;
+    int64_t step_size_up, step_size_down; // 0: 2000, same as up
+    det_cyclic_mode mode;
+    double gamma; // DET_EXP_RANGE; 0: 1
+    bool no_cycle_momentum;
+    double base_momentum, max_momentum; // 0: 0.8, 0.9
+} det_cyclic_opts;
+#define det_lr_cyclic(opt, ...) det_lr_cyclic_with(opt, (det_cyclic_opts){__VA_ARGS__})
+DET_API det_lr_scheduler *det_lr_cyclic_with(det_optimizer *opt, det_cyclic_opts opts);
+
+typedef struct det_plateau_opts {
+    bool max;                      // the metric should grow
+    double factor, threshold, eps; // 0: 0.1, 1e-4, 1e-8
+    int64_t patience, cooldown;    // patience 0: torch's 10; -1: none
+    double min_lr;
+    bool abs_threshold;
+} det_plateau_opts;
+#define det_lr_plateau(opt, ...) det_lr_plateau_with(opt, (det_plateau_opts){__VA_ARGS__})
+DET_API det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_opts opts);
+
+DET_API void det_lr_free(det_lr_scheduler *s);
+DET_API void det_lr_step(det_lr_scheduler *s);
+DET_API void det_lr_step_metric(det_lr_scheduler *s, double metric); // plateau only
+DET_API bool det_lr_wants_metric(const det_lr_scheduler *s);
+DET_API det_optimizer *det_lr_optimizer(const det_lr_scheduler *s);
+DET_API double det_lr_last(const det_lr_scheduler *s, int group);
+DET_API det_value *det_lr_state_dict(const det_lr_scheduler *s);
+DET_API int det_lr_load_state_dict(det_lr_scheduler *s, const det_value *state, det_err *err);
+
+#ifdef __cplusplus
+}
+#endif

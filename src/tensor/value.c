@@ -1,0 +1,255 @@
+// Unit value.c: the tree of det/value.h.
+#include "det/value.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+struct item {
+    char *key; // dict: NULL means the integer key
+    int64_t number;
+    det_value *value;
+};
+
+struct det_value {
+    det_kind kind;
+    union {
+        bool b;
+        int64_t i;
+        double f;
+        char *s;
+        det_tensor *t;
+        struct {
+            struct item *items;
+            int n, cap;
+        } c;
+    };
+};
+
+static det_value *value_new(det_kind kind)
+{
+    det_value *v = xcalloc(1, sizeof *v);
+    v->kind = kind;
+    return v;
+}
+
+static bool is_container(const det_value *v)
+{
+    return v && v->kind >= DET_V_LIST;
+}
+
+det_value *det_value_none(void)
+{
+    return value_new(DET_V_NONE);
+}
+
+det_value *det_value_bool(bool b)
+{
+    det_value *v = value_new(DET_V_BOOL);
+    v->b = b;
+    return v;
+}
+
+det_value *det_value_int(int64_t i)
+{
+    det_value *v = value_new(DET_V_INT);
+    v->i = i;
+    return v;
+}
+
+det_value *det_value_float(double f)
+{
+    det_value *v = value_new(DET_V_FLOAT);
+    v->f = f;
+    return v;
+}
+
+det_value *det_value_strn(const char *s, size_t n)
+{
+    det_value *v = value_new(DET_V_STR);
+    v->s = xstrndup(s, n);
+    return v;
+}
+
+det_value *det_value_str(const char *s)
+{
+    return s ? det_value_strn(s, strlen(s)) : NULL;
+}
+
+det_value *det_value_tensor(det_tensor *t)
+{
+    if (!t) return NULL;
+    det_value *v = value_new(DET_V_TENSOR);
+    v->t = det_ref(t);
+    return v;
+}
+
+det_value *det_value_list(void)
+{
+    return value_new(DET_V_LIST);
+}
+
+det_value *det_value_tuple(void)
+{
+    return value_new(DET_V_TUPLE);
+}
+
+det_value *det_value_dict(void)
+{
+    return value_new(DET_V_DICT);
+}
+
+void det_value_free(det_value *v)
+{
+    if (!v) return;
+    if (v->kind == DET_V_STR) free(v->s);
+    if (v->kind == DET_V_TENSOR) det_unref(v->t);
+    for (int i = 0; is_container(v) && i < v->c.n; i++) {
+        free(v->c.items[i].key);
+        det_value_free(v->c.items[i].value);
+    }
+    if (is_container(v)) free(v->c.items);
+    free(v);
+}
+
+static struct item *item_add(det_value *v)
+{
+    if (v->c.n == v->c.cap) {
+        v->c.cap = v->c.cap ? 2 * v->c.cap : 4;
+        v->c.items = xrealloc(v->c.items, (size_t)v->c.cap * sizeof *v->c.items);
+    }
+    struct item *item = &v->c.items[v->c.n++];
+    *item = (struct item){0};
+    return item;
+}
+
+det_value *det_value_push(det_value *list, det_value *item)
+{
+    bool ok = list && (list->kind == DET_V_LIST || list->kind == DET_V_TUPLE);
+    if (!ok) {
+        det_value_free(item);
+        return NULL;
+    }
+    if (item) item_add(list)->value = item;
+    return item;
+}
+
+static struct item *item_find(const det_value *dict, const char *key, int64_t number)
+{
+    if (!dict || dict->kind != DET_V_DICT) return NULL;
+    for (int i = 0; i < dict->c.n; i++) {
+        struct item *item = &dict->c.items[i];
+        bool same = key ? item->key && !strcmp(item->key, key) : !item->key && item->number == number;
+        if (same) return item;
+    }
+    return NULL;
+}
+
+static det_value *item_set(det_value *dict, const char *key, int64_t number, det_value *value)
+{
+    if (!dict || dict->kind != DET_V_DICT) {
+        det_value_free(value);
+        return NULL;
+    }
+    if (!value) return NULL;
+    struct item *item = item_find(dict, key, number);
+    if (item) {
+        det_value_free(item->value);
+    } else {
+        item = item_add(dict);
+        item->key = key ? xstrdup(key) : NULL;
+        item->number = number;
+    }
+    item->value = value;
+    return value;
+}
+
+det_value *det_value_set(det_value *dict, const char *key, det_value *item)
+{
+    return item_set(dict, key ? key : "", 0, item);
+}
+
+det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item)
+{
+    return item_set(dict, NULL, key, item);
+}
+
+det_kind det_value_kind(const det_value *v)
+{
+    return v ? v->kind : DET_V_NONE;
+}
+
+const char *det_kind_name(det_kind kind)
+{
+    static const char *const names[] = {"None", "bool", "int",   "float", "str",
+                                        "tensor", "list", "tuple", "dict"};
+    return (unsigned)kind < STATIC_LEN(names) ? names[kind] : "unknown";
+}
+
+int det_value_len(const det_value *v)
+{
+    return is_container(v) ? v->c.n : 0;
+}
+
+det_value *det_value_at(const det_value *v, int index)
+{
+    return index >= 0 && index < det_value_len(v) ? v->c.items[index].value : NULL;
+}
+
+det_value *det_value_get(const det_value *dict, const char *key)
+{
+    struct item *item = item_find(dict, key ? key : "", 0);
+    return item ? item->value : NULL;
+}
+
+det_value *det_value_get_int(const det_value *dict, int64_t key)
+{
+    struct item *item = item_find(dict, NULL, key);
+    return item ? item->value : NULL;
+}
+
+const char *det_value_key(const det_value *dict, int index, int64_t *number)
+{
+    bool ok = dict && dict->kind == DET_V_DICT && index >= 0 && index < dict->c.n;
+    if (number) *number = ok ? dict->c.items[index].number : 0;
+    return ok ? dict->c.items[index].key : NULL;
+}
+
+static int wrong_kind(const det_value *v, const char *wanted, det_err *err)
+{
+    return det_fail(err, DET_EINVAL, "%s where %s was expected", det_kind_name(det_value_kind(v)),
+                    wanted);
+}
+
+int det_value_as_bool(const det_value *v, bool *out, det_err *err)
+{
+    if (det_value_kind(v) != DET_V_BOOL) return wrong_kind(v, "a bool", err);
+    *out = v->b;
+    return 0;
+}
+
+int det_value_as_int(const det_value *v, int64_t *out, det_err *err)
+{
+    if (det_value_kind(v) != DET_V_INT) return wrong_kind(v, "an int", err);
+    *out = v->i;
+    return 0;
+}
+
+int det_value_as_float(const det_value *v, double *out, det_err *err)
+{
+    det_kind kind = det_value_kind(v);
+    if (kind != DET_V_FLOAT && kind != DET_V_INT) return wrong_kind(v, "a number", err);
+    *out = kind == DET_V_INT ? (double)v->i : v->f;
+    return 0;
+}
+
+int det_value_as_str(const det_value *v, const char **out, det_err *err)
+{
+    if (det_value_kind(v) != DET_V_STR) return wrong_kind(v, "a string", err);
+    *out = v->s;
+    return 0;
+}
+
+det_tensor *det_value_as_tensor(const det_value *v)
+{
+    return det_value_kind(v) == DET_V_TENSOR ? v->t : NULL;
+}
