@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 // code, value, text, HTTP status that the master answers with
+// clang-format off
 #define DET_ERRORS(E)                                                                              \
     E(EINVAL, -1, "invalid argument", 400)                                                         \
     E(ESHAPE, -2, "shapes do not fit", 400)                                                        \
@@ -30,6 +31,7 @@ extern "C" {
     E(ECORRUPT, -9, "damaged data", 422)                                                           \
     E(ELIMIT, -10, "limit exceeded", 413)                                                          \
     E(EUNSUPPORTED, -11, "not supported", 501)
+// clang-format on
 
 enum {
     DET_OK = 0,
@@ -45,7 +47,8 @@ typedef struct det_err {
     char msg[DET_ERR_MSG_MAX]; // complete sentence for a person, no trailing newline
 } det_err;
 
-// Fills err (if not NULL) and returns code, so that `return det_fail(err, DET_EINVAL, ...)` reads well.
+// Fills err (if not NULL) and returns code, so that `return det_fail(err, DET_EINVAL, ...)` reads
+// well.
 DET_API int det_fail(det_err *err, int code, const char *fmt, ...) DET_PRINTF(3, 4);
 
 // Puts context in front of a message already there: "checkpoint 1f3a: write 'm.json': disk full".

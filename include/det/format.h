@@ -1,8 +1,8 @@
 // det/format.h: tensor files. torch's .pth, safetensors and .npy, read and written without Python.
 //
-// Reading never executes anything: a .pth is interpreted by a small machine that knows the opcodes and
-// the few names that state dicts are made of; everything else is an error that names its offset.
-// Writing is atomic: the file appears complete under its name or not at all.
+// Reading never executes anything: a .pth is interpreted by a small machine that knows the opcodes
+// and the few names that state dicts are made of; everything else is an error that names its
+// offset. Writing is atomic: the file appears complete under its name or not at all.
 #pragma once
 
 #include "det/value.h"

@@ -6,9 +6,9 @@
 //     det_tensor *y = det_forward(net, x);
 //     det_module_free(net);
 //
-// A module owns its parameters, buffers and children; putting it into another one hands it over. Making a
-// module can fail only for bad arguments or memory: then the sticky error is set (det_check) and NULL is
-// returned, and NULL is accepted wherever a module is.
+// A module owns its parameters, buffers and children; putting it into another one hands it over.
+// Making a module can fail only for bad arguments or memory: then the sticky error is set
+// (det_check) and NULL is returned, and NULL is accepted wherever a module is.
 #pragma once
 
 #include "det/value.h"
@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct det_module det_module;
 
-// --- making a module of one's own -----------------------------------------------------------------------
+// --- making a module of one's own
 //
 //     struct block { det_module *norm, *fc; };
 //
@@ -44,8 +44,9 @@ DET_API det_module *det_module_new(const char *type, size_t self_bytes, det_forw
 DET_API void det_module_free(det_module *m);
 DET_API void *det_module_self(det_module *m); // self_bytes of zeroed memory, the user's
 
-// Registers under a name without dots; registration order is the order of the state dict. Return what was
-// added. Parameters require gradients and are kept by reference; a NULL tensor registers nothing.
+// Registers under a name without dots; registration order is the order of the state dict. Return
+// what was added. Parameters require gradients and are kept by reference; a NULL tensor registers
+// nothing.
 DET_API det_module *det_module_add(det_module *m, const char *name, det_module *child);
 DET_API det_tensor *det_module_add_param(det_module *m, const char *name, det_tensor *t);
 DET_API det_tensor *det_module_add_buffer(det_module *m, const char *name, det_tensor *t);
@@ -55,17 +56,18 @@ DET_API void det_module_on_reset(det_module *m, void (*reset)(det_module *m));
 // Called by det_module_free before self goes away.
 DET_API void det_module_on_free(det_module *m, void (*done)(det_module *m));
 
-// --- using modules ----------------------------------------------------------------------------------------
+// --- using modules
 
 DET_API det_tensor *det_forward(det_module *m, det_tensor *x);
 DET_API void det_module_train(det_module *m, bool training); // the module and all below it
 DET_API bool det_module_training(const det_module *m);
-DET_API const char *det_module_type(const det_module *m);   // "Conv2d"
-DET_API const char *det_module_name(const det_module *m);   // in its parent; NULL at the top
+DET_API const char *det_module_type(const det_module *m); // "Conv2d"
+DET_API const char *det_module_name(const det_module *m); // in its parent; NULL at the top
 
 DET_API int det_module_n_children(const det_module *m);
 DET_API det_module *det_module_child(const det_module *m, int index);
-DET_API det_module *det_module_find(det_module *m, const char *path); // "encoder.0.fc1"; NULL if none
+DET_API det_module *det_module_find(det_module *m,
+                                    const char *path); // "encoder.0.fc1"; NULL if none
 
 // Parameters of the module and all below it, in torch's order, each tensor once.
 DET_API int det_module_n_params(const det_module *m);
@@ -74,27 +76,28 @@ DET_API det_tensor *det_module_find_param(det_module *m, const char *path); // p
 DET_API int64_t det_module_numel(const det_module *m);         // elements of all parameters
 DET_API void det_module_requires_grad(det_module *m, bool on); // freezes and unfreezes
 DET_API void det_module_zero_grad(det_module *m);
-DET_API void det_module_reset_parameters(det_module *m); // draws new initial values everywhere below
+DET_API void det_module_reset_parameters(
+    det_module *m); // draws new initial values everywhere below
 
 // Parameters and buffers as a dict of tensors with torch's keys. The tensors are the module's own.
 DET_API det_value *det_module_state_dict(const det_module *m);
-// Copies values in. All keys must match unless strict is false; shapes must always. Nothing is changed on
-// failure.
+// Copies values in. All keys must match unless strict is false; shapes must always. Nothing is
+// changed on failure.
 DET_API int det_module_load_state_dict(det_module *m, const det_value *state, bool strict,
                                        det_err *err);
 
 // One line per module, indented, with parameter counts. To be freed by the caller.
 DET_API char *det_module_describe(const det_module *m);
 
-// --- containers -----------------------------------------------------------------------------------------
+// --- containers
 
-#define det_nn_sequential(...)                                                                     \
-    det_nn_sequential_of((det_module *const[]){__VA_ARGS__},                                       \
+#define det_nn_sequential(...)                               \
+    det_nn_sequential_of((det_module *const[]){__VA_ARGS__}, \
                          (int)(sizeof((det_module *const[]){__VA_ARGS__}) / sizeof(det_module *)))
 DET_API det_module *det_nn_sequential_of(det_module *const *modules, int n);
 DET_API det_module *det_nn_module_list(det_module *const *modules, int n); // no forward of its own
 
-// --- layers ------------------------------------------------------------------------------------------------
+// --- layers
 
 typedef struct det_linear_opts {
     bool no_bias;
@@ -109,7 +112,7 @@ typedef struct det_nn_conv_opts {
 } det_nn_conv_opts;
 #define det_nn_conv1d(in, out, ...) det_nn_conv1d_with(in, out, (det_nn_conv_opts){__VA_ARGS__})
 #define det_nn_conv2d(in, out, ...) det_nn_conv2d_with(in, out, (det_nn_conv_opts){__VA_ARGS__})
-#define det_nn_conv_transpose2d(in, out, ...)                                                      \
+#define det_nn_conv_transpose2d(in, out, ...) \
     det_nn_conv_transpose2d_with(in, out, (det_nn_conv_opts){__VA_ARGS__})
 DET_API det_module *det_nn_conv1d_with(int64_t in, int64_t out, det_nn_conv_opts opts);
 DET_API det_module *det_nn_conv2d_with(int64_t in, int64_t out, det_nn_conv_opts opts);
@@ -119,9 +122,9 @@ typedef struct det_nn_pool_opts {
     int64_t stride, padding; // 0: kernel, 0
     bool ceil_mode, exclude_padding;
 } det_nn_pool_opts;
-#define det_nn_max_pool2d(kernel, ...)                                                             \
+#define det_nn_max_pool2d(kernel, ...) \
     det_nn_max_pool2d_with(kernel, (det_nn_pool_opts){__VA_ARGS__})
-#define det_nn_avg_pool2d(kernel, ...)                                                             \
+#define det_nn_avg_pool2d(kernel, ...) \
     det_nn_avg_pool2d_with(kernel, (det_nn_pool_opts){__VA_ARGS__})
 DET_API det_module *det_nn_max_pool2d_with(int64_t kernel, det_nn_pool_opts opts);
 DET_API det_module *det_nn_avg_pool2d_with(int64_t kernel, det_nn_pool_opts opts);
@@ -137,7 +140,7 @@ typedef struct det_norm_opts {
 #define det_nn_batch_norm2d(n, ...) det_nn_batch_norm_with(n, 2, (det_norm_opts){__VA_ARGS__})
 #define det_nn_layer_norm(n, ...) det_nn_layer_norm_with(n, (det_norm_opts){__VA_ARGS__})
 #define det_nn_rms_norm(n, ...) det_nn_rms_norm_with(n, (det_norm_opts){__VA_ARGS__})
-#define det_nn_group_norm(groups, n, ...)                                                          \
+#define det_nn_group_norm(groups, n, ...) \
     det_nn_group_norm_with(groups, n, (det_norm_opts){__VA_ARGS__})
 DET_API det_module *det_nn_batch_norm_with(int64_t n, int spatial_dims, det_norm_opts opts);
 DET_API det_module *det_nn_layer_norm_with(int64_t n, det_norm_opts opts); // over the last dim
@@ -148,7 +151,8 @@ typedef struct det_embedding_opts {
     bool use_padding_idx;
     int64_t padding_idx;
 } det_embedding_opts;
-#define det_nn_embedding(n, dim, ...) det_nn_embedding_with(n, dim, (det_embedding_opts){__VA_ARGS__})
+#define det_nn_embedding(n, dim, ...) \
+    det_nn_embedding_with(n, dim, (det_embedding_opts){__VA_ARGS__})
 DET_API det_module *det_nn_embedding_with(int64_t n, int64_t dim, det_embedding_opts opts);
 
 DET_API det_module *det_nn_dropout(double p);
@@ -165,7 +169,7 @@ DET_API det_module *det_nn_sigmoid(void);
 DET_API det_module *det_nn_leaky_relu(double negative_slope);
 DET_API det_module *det_nn_elu(double alpha);
 
-// --- recurrent -----------------------------------------------------------------------------------------------
+// --- recurrent
 
 typedef struct det_rnn_opts {
     int64_t num_layers; // 0: 1
@@ -180,18 +184,18 @@ DET_API det_module *det_nn_rnn_with(int64_t in, int64_t hidden, det_rnn_opts opt
 DET_API det_module *det_nn_lstm_with(int64_t in, int64_t hidden, det_rnn_opts opts);
 DET_API det_module *det_nn_gru_with(int64_t in, int64_t hidden, det_rnn_opts opts);
 
-// det_forward gives the output sequence. This gives the final states too: (layers * directions, B, H).
-// h0, c0, h_n, c_n may be NULL; c is for the LSTM only.
+// det_forward gives the output sequence. This gives the final states too: (layers * directions, B,
+// H). h0, c0, h_n, c_n may be NULL; c is for the LSTM only.
 DET_API det_tensor *det_rnn_forward(det_module *rnn, det_tensor *x, det_tensor *h0, det_tensor *c0,
                                     det_tensor **h_n, det_tensor **c_n);
 
-// --- attention ---------------------------------------------------------------------------------------------------
+// --- attention
 
 typedef struct det_mha_opts {
     double dropout;
     bool no_bias, batch_first;
 } det_mha_opts;
-#define det_nn_multihead_attention(dim, heads, ...)                                                \
+#define det_nn_multihead_attention(dim, heads, ...) \
     det_nn_multihead_attention_with(dim, heads, (det_mha_opts){__VA_ARGS__})
 DET_API det_module *det_nn_multihead_attention_with(int64_t dim, int64_t heads, det_mha_opts opts);
 // det_forward is self-attention without a mask; this is the whole of it.
@@ -203,12 +207,12 @@ typedef struct det_transformer_opts {
     double dropout;          // as given; torch's default is 0.1
     bool gelu, batch_first, norm_first, causal;
 } det_transformer_opts;
-#define det_nn_transformer_encoder_layer(dim, heads, ...)                                          \
+#define det_nn_transformer_encoder_layer(dim, heads, ...) \
     det_nn_transformer_encoder_layer_with(dim, heads, (det_transformer_opts){__VA_ARGS__})
 DET_API det_module *det_nn_transformer_encoder_layer_with(int64_t dim, int64_t heads,
                                                           det_transformer_opts opts);
 
-// --- initialisers: write into t, drawing from the thread's random stream ----------------------------------------
+// --- initialisers: write into t, drawing from the thread's random stream
 
 DET_API void det_init_uniform(det_tensor *t, double low, double high);
 DET_API void det_init_normal(det_tensor *t, double mean, double std);

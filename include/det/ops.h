@@ -12,13 +12,15 @@
 extern "C" {
 #endif
 
-// --- element by element, one argument -------------------------------------------------------------
+// --- element by element, one argument
 
+// clang-format off
 #define DET_UNARY_FUNCTIONS(F)                                                                     \
     F(neg) F(abs) F(sign) F(exp) F(expm1) F(log) F(log1p) F(log2) F(sqrt) F(rsqrt) F(square)        \
     F(reciprocal) F(sin) F(cos) F(tan) F(tanh) F(sigmoid) F(erf) F(relu) F(relu6) F(selu) F(silu)   \
     F(mish) F(hardsigmoid) F(hardswish) F(logsigmoid) F(softsign) F(floor) F(ceil) F(round)         \
     F(trunc) F(isnan) F(isinf) F(isfinite) F(logical_not)
+// clang-format on
 #define DET_DECLARE_UNARY(name) DET_API det_tensor *det_##name(det_tensor *x);
 DET_UNARY_FUNCTIONS(DET_DECLARE_UNARY)
 
@@ -31,24 +33,26 @@ DET_API det_tensor *det_hardtanh(det_tensor *x, double min, double max);
 DET_API det_tensor *det_clamp(det_tensor *x, double min, double max); // -INFINITY, INFINITY: open
 DET_API det_tensor *det_to(det_tensor *x, det_dtype dtype);
 
-// --- element by element, two arguments ------------------------------------------------------------
+// --- element by element, two arguments
 
+// clang-format off
 #define DET_BINARY_FUNCTIONS(F)                                                                    \
     F(add) F(sub) F(mul) F(div) F(pow) F(maximum) F(minimum) F(fmod) F(remainder) F(atan2)          \
     F(eq) F(ne) F(lt) F(le) F(gt) F(ge) F(logical_and) F(logical_or) F(logical_xor)
-#define DET_DECLARE_BINARY(name)                                                                   \
-    DET_API det_tensor *det_##name(det_tensor *a, det_tensor *b);                                  \
+// clang-format on
+#define DET_DECLARE_BINARY(name)                                  \
+    DET_API det_tensor *det_##name(det_tensor *a, det_tensor *b); \
     DET_API det_tensor *det_##name##_scalar(det_tensor *a, double b);
 DET_BINARY_FUNCTIONS(DET_DECLARE_BINARY)
 
 DET_API det_tensor *det_where(det_tensor *condition, det_tensor *a, det_tensor *b);
 DET_API det_tensor *det_masked_fill(det_tensor *x, det_tensor *mask, double value);
 
-// --- reductions: over everything, or over the listed dims ------------------------------------------
+// --- reductions: over everything, or over the listed dims
 
 #define DET_REDUCTIONS(F) F(sum) F(mean) F(max) F(min) F(prod) F(logsumexp)
-#define DET_DECLARE_REDUCTION(name)                                                                \
-    DET_API det_tensor *det_##name(det_tensor *x);                                                 \
+#define DET_DECLARE_REDUCTION(name)                \
+    DET_API det_tensor *det_##name(det_tensor *x); \
     DET_API det_tensor *det_##name##_over(det_tensor *x, const int64_t *dims, int n, bool keepdim);
 DET_REDUCTIONS(DET_DECLARE_REDUCTION)
 
@@ -72,10 +76,11 @@ DET_API det_tensor *det_cumsum(det_tensor *x, int dim);
 DET_API det_tensor *det_topk(det_tensor *x, int64_t k, int dim, bool largest, det_tensor **indices);
 DET_API det_tensor *det_sort(det_tensor *x, int dim, bool descending, det_tensor **indices);
 
-// --- products -------------------------------------------------------------------------------------
+// --- products
 
 DET_API det_tensor *det_matmul(det_tensor *a, det_tensor *b); // 1-d, 2-d and batched, as torch
-DET_API det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias); // bias: NULL ok
+DET_API det_tensor *det_linear(det_tensor *x, det_tensor *weight,
+                               det_tensor *bias); // bias: NULL ok
 
 typedef struct det_attention_opts {
     det_tensor *mask; // bool (true = attend) or float (added), broadcast to (..., queries, keys)
@@ -85,14 +90,13 @@ typedef struct det_attention_opts {
 } det_attention_opts;
 
 // softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E).
-#define det_attention(q, k, v, ...)                                                                \
-    det_attention_with(q, k, v, (det_attention_opts){__VA_ARGS__})
+#define det_attention(q, k, v, ...) det_attention_with(q, k, v, (det_attention_opts){__VA_ARGS__})
 DET_API det_tensor *det_attention_with(det_tensor *q, det_tensor *k, det_tensor *v,
                                        det_attention_opts opts);
 
-// --- shape ----------------------------------------------------------------------------------------
-// reshape, permute, transpose, expand, squeeze, unsqueeze, slice, select and split share memory with
-// their argument where that is possible.
+// --- shape
+// reshape, permute, transpose, expand, squeeze, unsqueeze, slice, select and split share memory
+// with their argument where that is possible.
 
 DET_API det_tensor *det_reshape(det_tensor *x, const int64_t *shape, int n); // one size may be -1
 DET_API det_tensor *det_view(det_tensor *x, const int64_t *shape, int n);    // never copies
@@ -120,7 +124,7 @@ DET_API det_tensor *det_flip(det_tensor *x, const int64_t *dims, int n);
 DET_API det_tensor *det_tril(det_tensor *x, int64_t diagonal);
 DET_API det_tensor *det_triu(det_tensor *x, int64_t diagonal);
 
-// --- by index (indices are i64; out of range is an error) ------------------------------------------
+// --- by index (indices are i64; out of range is an error)
 
 DET_API det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index);
 DET_API det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index);
@@ -129,7 +133,7 @@ DET_API det_tensor *det_one_hot(det_tensor *index, int64_t n_classes); // i64
 // padding_idx: that row gets no gradient; -1: none.
 DET_API det_tensor *det_embedding(det_tensor *index, det_tensor *weight, int64_t padding_idx);
 
-// --- softmax, dropout ------------------------------------------------------------------------------
+// --- softmax, dropout
 
 DET_API det_tensor *det_softmax(det_tensor *x, int dim);
 DET_API det_tensor *det_log_softmax(det_tensor *x, int dim);
@@ -137,18 +141,18 @@ DET_API det_tensor *det_dropout(det_tensor *x, double p, bool training);
 // Zeroes whole channels (dim 1 of 3 or more dims); element-wise on 2 dims, as torch's Dropout2d.
 DET_API det_tensor *det_dropout_channels(det_tensor *x, double p, bool training);
 
-// --- convolution, pooling: images are (batch, channels, height, width) -----------------------------
+// --- convolution, pooling: images are (batch, channels, height, width)
 
 typedef struct det_conv_opts {
     int64_t stride[2], padding[2], dilation[2], groups; // 0: 1, 0, 1, 1
     int64_t output_padding[2];                          // conv_transpose2d only
 } det_conv_opts;
 
-#define det_conv1d(x, weight, bias, ...)                                                           \
+#define det_conv1d(x, weight, bias, ...) \
     det_conv1d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
-#define det_conv2d(x, weight, bias, ...)                                                           \
+#define det_conv2d(x, weight, bias, ...) \
     det_conv2d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
-#define det_conv_transpose2d(x, weight, bias, ...)                                                 \
+#define det_conv_transpose2d(x, weight, bias, ...) \
     det_conv_transpose2d_with(x, weight, bias, (det_conv_opts){__VA_ARGS__})
 DET_API det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o);
 DET_API det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o);
@@ -172,11 +176,11 @@ typedef enum det_interpolation { DET_NEAREST, DET_BILINEAR } det_interpolation;
 DET_API det_tensor *det_interpolate(det_tensor *x, int64_t out_h, int64_t out_w,
                                     det_interpolation mode, bool align_corners);
 
-// --- normalisation ---------------------------------------------------------------------------------
+// --- normalisation
 
 typedef struct det_batch_norm_opts {
-    det_tensor *weight, *bias;               // per channel; NULL: 1 and 0
-    det_tensor *running_mean, *running_var;  // updated while training; used otherwise
+    det_tensor *weight, *bias;              // per channel; NULL: 1 and 0
+    det_tensor *running_mean, *running_var; // updated while training; used otherwise
     bool training;
     double momentum; // 0: 0.1
     double eps;      // 0: 1e-5
@@ -191,7 +195,7 @@ DET_API det_tensor *det_rms_norm(det_tensor *x, int n_dims, det_tensor *weight, 
 DET_API det_tensor *det_group_norm(det_tensor *x, int64_t n_groups, det_tensor *weight,
                                    det_tensor *bias, double eps);
 
-// --- recurrent: one layer, one direction over a whole sequence --------------------------------------
+// --- recurrent: one layer, one direction over a whole sequence
 // x (T, B, I); w_ih (G*H, I); w_hh (G*H, H); biases (G*H) or NULL; h0 and c0 (B, H) or NULL: zeros.
 // Returns all hidden states (T, B, H); the last ones in *h_n and *c_n (may be NULL).
 
@@ -208,28 +212,30 @@ DET_API det_tensor *det_gru(det_tensor *x, det_rnn_weights w, det_tensor *h0, bo
 DET_API det_tensor *det_lstm(det_tensor *x, det_rnn_weights w, det_tensor *h0, det_tensor *c0,
                              bool reverse, det_tensor **h_n, det_tensor **c_n);
 
-// --- losses ----------------------------------------------------------------------------------------
+// --- losses
 
 typedef enum det_reduction { DET_MEAN, DET_SUM, DET_NONE } det_reduction;
 
 typedef struct det_loss_opts {
     det_reduction reduction;
-    det_tensor *weight;      // per class (nll, cross_entropy) or per element (bce)
-    det_tensor *pos_weight;  // bce_with_logits
-    bool use_ignore_index;   // nll, cross_entropy: targets equal to ignore_index do not count
+    det_tensor *weight;     // per class (nll, cross_entropy) or per element (bce)
+    det_tensor *pos_weight; // bce_with_logits
+    bool use_ignore_index;  // nll, cross_entropy: targets equal to ignore_index do not count
     int64_t ignore_index;
-    double label_smoothing;  // cross_entropy
-    double margin;           // margin losses; 0: 1 for hinge embedding, 0 for the others
-    double beta;             // smooth_l1, huber (delta); 0: 1
-    bool log_target;         // kl_div
-    bool batch_mean;         // kl_div: sum divided by the batch size
+    double label_smoothing; // cross_entropy
+    double margin;          // margin losses; 0: 1 for hinge embedding, 0 for the others
+    double beta;            // smooth_l1, huber (delta); 0: 1
+    bool log_target;        // kl_div
+    bool batch_mean;        // kl_div: sum divided by the batch size
 } det_loss_opts;
 
 // input, target
+// clang-format off
 #define DET_LOSSES(F)                                                                              \
     F(mse_loss) F(l1_loss) F(smooth_l1_loss) F(huber_loss) F(nll_loss) F(cross_entropy) F(bce_loss) \
     F(bce_with_logits_loss) F(kl_div_loss) F(hinge_embedding_loss)
-#define DET_DECLARE_LOSS(name)                                                                     \
+// clang-format on
+#define DET_DECLARE_LOSS(name) \
     DET_API det_tensor *det_##name##_with(det_tensor *input, det_tensor *target, det_loss_opts o);
 DET_LOSSES(DET_DECLARE_LOSS)
 #define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
@@ -239,14 +245,14 @@ DET_LOSSES(DET_DECLARE_LOSS)
 #define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
 #define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, (det_loss_opts){__VA_ARGS__})
 #define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_bce_with_logits_loss(x, y, ...)                                                        \
+#define det_bce_with_logits_loss(x, y, ...) \
     det_bce_with_logits_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
 #define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_hinge_embedding_loss(x, y, ...)                                                        \
+#define det_hinge_embedding_loss(x, y, ...) \
     det_hinge_embedding_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_margin_ranking_loss(x1, x2, y, ...)                                                    \
+#define det_margin_ranking_loss(x1, x2, y, ...) \
     det_margin_ranking_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
-#define det_cosine_embedding_loss(x1, x2, y, ...)                                                  \
+#define det_cosine_embedding_loss(x1, x2, y, ...) \
     det_cosine_embedding_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
 DET_API det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                                  det_loss_opts o);

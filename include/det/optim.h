@@ -1,5 +1,5 @@
-// det/optim.h: optimizers, gradient clipping, loss scaling and learning-rate schedules. Names, defaults,
-// formulas and state dicts are torch's.
+// det/optim.h: optimizers, gradient clipping, loss scaling and learning-rate schedules. Names,
+// defaults, formulas and state dicts are torch's.
 //
 //     det_optimizer *opt = det_optim_adamw(net, .lr = 3e-4, .weight_decay = 0.1);
 //     det_lr_scheduler *sched = det_lr_cosine_annealing(opt, 1000, 0);
@@ -10,9 +10,9 @@
 //     det_optim_zero_grad(opt);
 //     det_lr_step(sched);
 //
-// An optimizer moves the parameters into one block of memory and their gradients into another, so a step
-// is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures set the
-// sticky error (det_check) and return NULL or do nothing; NULL is accepted everywhere.
+// An optimizer moves the parameters into one block of memory and their gradients into another, so a
+// step is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures
+// set the sticky error (det_check) and return NULL or do nothing; NULL is accepted everywhere.
 #pragma once
 
 #include "det/nn.h"
@@ -23,7 +23,7 @@ extern "C" {
 
 typedef struct det_optimizer det_optimizer;
 
-// --- optimizers: over all parameters of a module ------------------------------------------------------------
+// --- optimizers: over all parameters of a module
 
 typedef struct det_sgd_opts {
     double lr; // must be given
@@ -58,8 +58,10 @@ typedef struct det_lion_opts {
 #define det_optim_sgd(module, ...) det_optim_sgd_with(module, (det_sgd_opts){__VA_ARGS__})
 #define det_optim_adam(module, ...) det_optim_adam_with(module, (det_adam_opts){__VA_ARGS__})
 #define det_optim_adamw(module, ...) det_optim_adamw_with(module, (det_adam_opts){__VA_ARGS__})
-#define det_optim_rmsprop(module, ...) det_optim_rmsprop_with(module, (det_rmsprop_opts){__VA_ARGS__})
-#define det_optim_adagrad(module, ...) det_optim_adagrad_with(module, (det_adagrad_opts){__VA_ARGS__})
+#define det_optim_rmsprop(module, ...) \
+    det_optim_rmsprop_with(module, (det_rmsprop_opts){__VA_ARGS__})
+#define det_optim_adagrad(module, ...) \
+    det_optim_adagrad_with(module, (det_adagrad_opts){__VA_ARGS__})
 #define det_optim_lion(module, ...) det_optim_lion_with(module, (det_lion_opts){__VA_ARGS__})
 DET_API det_optimizer *det_optim_sgd_with(det_module *module, det_sgd_opts opts);
 DET_API det_optimizer *det_optim_adam_with(det_module *module, det_adam_opts opts);
@@ -69,7 +71,8 @@ DET_API det_optimizer *det_optim_adagrad_with(det_module *module, det_adagrad_op
 DET_API det_optimizer *det_optim_lion_with(det_module *module, det_lion_opts opts);
 
 // Another group of parameters with the optimizer's settings, except for those set afterwards with
-// det_optim_set. Parameters may be in one group only. Returns the group's number or a negative code.
+// det_optim_set. Parameters may be in one group only. Returns the group's number or a negative
+// code.
 DET_API int det_optim_add_group(det_optimizer *opt, det_module *module);
 DET_API int det_optim_add_params(det_optimizer *opt, det_tensor *const *params, int n);
 
@@ -80,8 +83,8 @@ DET_API void det_optim_zero_grad(det_optimizer *opt);
 DET_API int det_optim_n_groups(const det_optimizer *opt);
 DET_API double det_optim_lr(const det_optimizer *opt, int group);
 DET_API void det_optim_set_lr(det_optimizer *opt, int group, double lr);
-// Any field of a group by torch's name: "lr", "momentum", "weight_decay", "beta1", ... An unknown name is
-// an error listing the known ones.
+// Any field of a group by torch's name: "lr", "momentum", "weight_decay", "beta1", ... An unknown
+// name is an error listing the known ones.
 DET_API double det_optim_get(const det_optimizer *opt, int group, const char *field);
 DET_API void det_optim_set(det_optimizer *opt, int group, const char *field, double value);
 
@@ -89,7 +92,7 @@ DET_API void det_optim_set(det_optimizer *opt, int group, const char *field, dou
 DET_API det_value *det_optim_state_dict(const det_optimizer *opt);
 DET_API int det_optim_load_state_dict(det_optimizer *opt, const det_value *state, det_err *err);
 
-// --- gradients ------------------------------------------------------------------------------------------------
+// --- gradients
 
 // Scales all gradients so that their norm is at most max_norm; returns the norm before.
 DET_API double det_optim_clip_grad_norm(det_optimizer *opt, double max_norm);
@@ -97,7 +100,7 @@ DET_API void det_optim_clip_grad_value(det_optimizer *opt, double limit);
 DET_API void det_optim_scale_grads(det_optimizer *opt, double factor);
 DET_API double det_optim_grad_norm(const det_optimizer *opt);
 
-// --- loss scaling (torch's GradScaler) ----------------------------------------------------------------------------
+// --- loss scaling (torch's GradScaler)
 
 typedef struct det_scaler det_scaler;
 
@@ -112,15 +115,15 @@ DET_API det_scaler *det_scaler_new_with(det_scaler_opts opts);
 DET_API void det_scaler_free(det_scaler *s);
 DET_API det_tensor *det_scaler_scale(det_scaler *s, det_tensor *loss);
 DET_API void det_scaler_unscale(det_scaler *s, det_optimizer *opt); // once per step at most
-// Unscales if that has not been done, and steps unless a gradient is infinite or NaN. Returns whether it
-// stepped.
+// Unscales if that has not been done, and steps unless a gradient is infinite or NaN. Returns
+// whether it stepped.
 DET_API bool det_scaler_step(det_scaler *s, det_optimizer *opt);
 DET_API void det_scaler_update(det_scaler *s); // once per iteration, after all steps
 DET_API double det_scaler_scale_value(const det_scaler *s);
 DET_API det_value *det_scaler_state_dict(const det_scaler *s);
 DET_API int det_scaler_load_state_dict(det_scaler *s, const det_value *state, det_err *err);
 
-// --- schedules --------------------------------------------------------------------------------------------------------
+// --- schedules
 
 typedef struct det_lr_scheduler det_lr_scheduler;
 
@@ -128,9 +131,10 @@ DET_API det_lr_scheduler *det_lr_step_lr(det_optimizer *opt, int64_t step_size, 
 DET_API det_lr_scheduler *det_lr_multi_step(det_optimizer *opt, const int64_t *milestones, int n,
                                             double gamma);
 DET_API det_lr_scheduler *det_lr_exponential(det_optimizer *opt, double gamma);
-DET_API det_lr_scheduler *det_lr_cosine_annealing(det_optimizer *opt, int64_t t_max, double eta_min);
-DET_API det_lr_scheduler *det_lr_cosine_warm_restarts(det_optimizer *opt, int64_t t_0, int64_t t_mult,
-                                                      double eta_min);
+DET_API det_lr_scheduler *det_lr_cosine_annealing(det_optimizer *opt, int64_t t_max,
+                                                  double eta_min);
+DET_API det_lr_scheduler *det_lr_cosine_warm_restarts(det_optimizer *opt, int64_t t_0,
+                                                      int64_t t_mult, double eta_min);
 DET_API det_lr_scheduler *det_lr_linear_warmup(det_optimizer *opt, double start_factor,
                                                double end_factor, int64_t total_iters); // LinearLR
 DET_API det_lr_scheduler *det_lr_polynomial(det_optimizer *opt, int64_t total_iters, double power);

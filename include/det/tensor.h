@@ -36,6 +36,7 @@ extern "C" {
 typedef struct det_tensor det_tensor;
 
 // name, C type, bytes, "is floating point"
+// clang-format off
 #define DET_DTYPES(D)                                                                              \
     D(F32, float, 4, 1)                                                                            \
     D(F64, double, 8, 1)                                                                           \
@@ -44,6 +45,7 @@ typedef struct det_tensor det_tensor;
     D(I32, int32_t, 4, 0)                                                                          \
     D(U8, uint8_t, 1, 0)                                                                           \
     D(BOOL, uint8_t, 1, 0)
+// clang-format on
 
 typedef enum det_dtype {
 #define DET_DTYPES_ENUM(name, ctype, bytes, is_float) DET_##name,
@@ -55,16 +57,15 @@ typedef enum det_dtype {
 enum { DET_MAX_DIMS = 8 };
 
 // A list of sizes or dimensions, as two arguments: det_zeros(DET_F32, DET_DIMS(64, 10)).
-#define DET_DIMS(...)                                                                              \
-    (const int64_t[]){__VA_ARGS__},                                                                \
-        (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define DET_DIMS(...) \
+    (const int64_t[]){__VA_ARGS__}, (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define DET_SCALAR NULL, 0 // the shape of a single number
 
 DET_API size_t det_dtype_size(det_dtype dtype);
 DET_API const char *det_dtype_name(det_dtype dtype); // "f32"
 DET_API bool det_dtype_is_float(det_dtype dtype);
 
-// --- scopes, errors ------------------------------------------------------------------------------
+// --- scopes, errors
 
 DET_API void det_scope_begin(void);
 DET_API void det_scope_end(void);
@@ -78,7 +79,7 @@ DET_API int det_check(det_err *err);
 // Puts a failure of the user's own into the sticky state (kept only if it is the first).
 DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
 
-// --- making tensors ------------------------------------------------------------------------------
+// --- making tensors
 
 DET_API det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim); // undefined content
 DET_API det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim);
@@ -90,7 +91,7 @@ DET_API det_tensor *det_eye(det_dtype dtype, int64_t n);
 DET_API det_tensor *det_rand(det_dtype dtype, const int64_t *shape, int ndim); // uniform [0, 1)
 DET_API det_tensor *det_randn(det_dtype dtype, const int64_t *shape, int ndim);
 DET_API det_tensor *det_randint(int64_t low, int64_t high, const int64_t *shape, int ndim); // i64
-DET_API det_tensor *det_randperm(int64_t n);                                               // i64
+DET_API det_tensor *det_randperm(int64_t n);                                                // i64
 
 // Copies row-major data of the given type.
 DET_API det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void *data);
@@ -98,7 +99,7 @@ DET_API det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, co
 // Uses the caller's row-major memory without copying; it must outlive the tensor and is not freed.
 DET_API det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data);
 
-// --- looking at tensors --------------------------------------------------------------------------
+// --- looking at tensors
 
 DET_API det_dtype det_dtype_of(const det_tensor *t);
 DET_API int det_ndim(const det_tensor *t);
@@ -120,7 +121,7 @@ DET_API const int64_t *det_data_i64(det_tensor *t);
 // "(64, 10) f32" into buf; returns buf.
 DET_API const char *det_describe(const det_tensor *t, char *buf, size_t size);
 
-// --- writing in place ----------------------------------------------------------------------------
+// --- writing in place
 // Refused (sticky error) for a leaf that requires a gradient while gradients are on, and noticed by
 // det_backward if an earlier operation still needs the old value.
 
@@ -130,7 +131,7 @@ DET_API void det_add_(det_tensor *t, det_tensor *other, double alpha);
 DET_API void det_mul_(det_tensor *t, double factor);
 DET_API void det_write(det_tensor *t, const void *data); // row-major, all elements, same dtype
 
-// --- gradients -----------------------------------------------------------------------------------
+// --- gradients
 
 // Marks a leaf (a tensor that no operation made) as something to differentiate by. Returns t.
 DET_API det_tensor *det_requires_grad(det_tensor *t, bool on);
@@ -160,7 +161,7 @@ DET_API bool det_grad_enabled(void);
 DET_API bool det_set_autocast(bool on);
 DET_API bool det_autocast(void);
 
-// --- randomness ----------------------------------------------------------------------------------
+// --- randomness
 // Random numbers are a function of (seed, step, n-th random operation of the step, element), so
 // three integers are the whole state of the generator of a thread.
 
@@ -173,11 +174,12 @@ DET_API det_rng_state det_get_rng_state(void);
 DET_API void det_set_rng_state(det_rng_state state);
 DET_API void det_rng_set_step(uint64_t step); // op = 0
 
-// --- machine -------------------------------------------------------------------------------------
+// --- machine
 
 DET_API void det_set_threads(int n); // threads that compute, the caller included
 DET_API int det_threads(void);
-DET_API const char *det_isa(void); // kernels in use: "avx512+amx", "avx512+bf16", "avx512", "avx2", "plain"
+// The kernels in use: "avx512+amx", "avx512+bf16", "avx512", "avx2" or "plain".
+DET_API const char *det_isa(void);
 
 typedef struct det_memory {
     size_t mapped_bytes; // taken from the system for tensors, by the whole process

@@ -1,8 +1,9 @@
-// det/value.h: a tree of plain values and tensors: a state dict, what is inside a .pth file, a batch.
+// det/value.h: a tree of plain values and tensors: a state dict, what is inside a .pth file, a
+// batch.
 //
-// Kinds are those of Python: None, bool, int, float, str, list, tuple, dict (in order of insertion, keys
-// are strings or integers), and tensor. A value has one owner; putting it into a container hands it over.
-// Tensors are held by reference.
+// Kinds are those of Python: None, bool, int, float, str, list, tuple, dict (in order of insertion,
+// keys are strings or integers), and tensor. A value has one owner; putting it into a container
+// hands it over. Tensors are held by reference.
 #pragma once
 
 #include "det/tensor.h"
@@ -37,8 +38,8 @@ DET_API det_value *det_value_tuple(void);
 DET_API det_value *det_value_dict(void);
 DET_API void det_value_free(det_value *v);
 
-// Appends to a list or tuple; sets a key of a dict (replacing an old value). item is handed over, also on
-// failure; a NULL item is ignored. Returns item.
+// Appends to a list or tuple; sets a key of a dict (replacing an old value). item is handed over,
+// also on failure; a NULL item is ignored. Returns item.
 DET_API det_value *det_value_push(det_value *list, det_value *item);
 DET_API det_value *det_value_set(det_value *dict, const char *key, det_value *item);
 DET_API det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item);

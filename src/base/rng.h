@@ -1,5 +1,5 @@
-// base/rng.h: randomness as a pure function. Philox 4x32-10 maps (seed, stream, index) to 128 random
-// bits: any position is O(1), nothing is stored, so what is random resumes exactly.
+// base/rng.h: randomness as a pure function. Philox 4x32-10 maps (seed, stream, index) to 128
+// random bits: any position is O(1), nothing is stored, so what is random resumes exactly.
 //   rng_philox  rng_u64  rng_unit  rng_normal  rng_below
 //
 // Philox: Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).

@@ -22,8 +22,8 @@ enum {
 };
 
 struct pool {
-    _Atomic uint64_t ticket;  // epoch << 32 | next piece
-    _Atomic uint32_t epoch;   // futex word
+    _Atomic uint64_t ticket; // epoch << 32 | next piece
+    _Atomic uint32_t epoch;  // futex word
     _Atomic int n_done;
     _Atomic int n_sleeping;
     _Atomic bool stopping;
@@ -108,8 +108,7 @@ static void stop_workers(void)
 static void start_workers(int n_threads)
 {
     int n = 1;
-    while (n < n_threads &&
-           pthread_create(&pool.thread[n], NULL, worker_main, NULL) == 0)
+    while (n < n_threads && pthread_create(&pool.thread[n], NULL, worker_main, NULL) == 0)
         n++;
     pool.n_threads = n;
 }
@@ -182,7 +181,9 @@ void pool_run(int n_pieces, pool_fn fn, void *ctx)
         return;
     }
     ensure_started();
-    if (pool.n_threads == 1) run_here(n_pieces, fn, ctx);
-    else run_shared(n_pieces, fn, ctx);
+    if (pool.n_threads == 1)
+        run_here(n_pieces, fn, ctx);
+    else
+        run_shared(n_pieces, fn, ctx);
     pthread_mutex_unlock(&owner);
 }

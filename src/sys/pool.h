@@ -1,9 +1,9 @@
 // sys/pool.h: the one pool of worker threads that all kernels share.
 //
-// Work is n independent pieces. The caller takes part and pieces are claimed one by one, so a worker
-// that the system does not let run delays nothing but the piece it holds. Which thread runs a piece
-// is not determined; what a piece computes must depend on its index alone: then results are the same
-// bits for any number of threads.
+// Work is n independent pieces. The caller takes part and pieces are claimed one by one, so a
+// worker that the system does not let run delays nothing but the piece it holds. Which thread runs
+// a piece is not determined; what a piece computes must depend on its index alone: then results are
+// the same bits for any number of threads.
 #pragma once
 
 enum { POOL_MAX_THREADS = 256 };

@@ -1,8 +1,10 @@
-// Unit alloc.c: memory of tensors. Blocks are cut into size classes and cached per thread when freed:
-// a training step repeats the same sizes, so from the second step on nothing is asked of the system.
+// Unit alloc.c: memory of tensors. Blocks are cut into size classes and cached per thread when
+// freed: a training step repeats the same sizes, so from the second step on nothing is asked of the
+// system.
 //
-// A block is a struct storage in its first 64 bytes and the data behind it. Blocks up to SMALL_MAX are
-// carved out of chunks; larger ones are mappings of their own, which det_memory_trim can return.
+// A block is a struct storage in its first 64 bytes and the data behind it. Blocks up to SMALL_MAX
+// are carved out of chunks; larger ones are mappings of their own, which det_memory_trim can
+// return.
 #include "tensor/node.h"
 
 #include "sys/vmem.h"
@@ -69,7 +71,8 @@ static void *map_counted(size_t n_bytes)
     if (atomic_load(&mapped_bytes) + n_bytes > physical_bytes()) return NULL;
     void *p = vmem_map(n_bytes);
     if (!p) return NULL;
-    size_t now = atomic_fetch_add(&mapped_bytes, n_bytes) + n_bytes, peak = atomic_load(&peak_bytes);
+    size_t now = atomic_fetch_add(&mapped_bytes, n_bytes) + n_bytes,
+           peak = atomic_load(&peak_bytes);
     while (now > peak && !atomic_compare_exchange_weak(&peak_bytes, &peak, now)) {
     }
     return p;
@@ -164,8 +167,10 @@ struct storage *storage_new(size_t n_bytes)
     if (n_bytes > physical_bytes()) return NULL;
     int class_id = class_of(n_bytes + HEADER_BYTES);
     struct free_block *b = cache.blocks[class_id];
-    if (b) cache.blocks[class_id] = b->next;
-    else if (!(b = block_from_system(class_id))) return NULL;
+    if (b)
+        cache.blocks[class_id] = b->next;
+    else if (!(b = block_from_system(class_id)))
+        return NULL;
     struct storage *s = (struct storage *)(void *)b;
     *s = (struct storage){.refs = 1, .class_id = (uint16_t)class_id, .n_bytes = n_bytes};
     s->data = (char *)s + HEADER_BYTES;

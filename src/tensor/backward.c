@@ -1,8 +1,8 @@
 // Unit backward.c: sends gradients down the tape.
 //
 // The tape is in the order of the calls, so walking it backwards visits every consumer before its
-// producer. A gradient lives on the tensor it belongs to: for an intermediate from its first arrival
-// until its node has passed it on, for a leaf until det_zero_grad.
+// producer. A gradient lives on the tensor it belongs to: for an intermediate from its first
+// arrival until its node has passed it on, for a leaf until det_zero_grad.
 #include "tensor/node.h"
 
 #include "tensor/elementwise.h"
@@ -17,8 +17,8 @@ det_tensor *out_grad(const struct node *n, int i)
     return n->out[i]->grad;
 }
 
-// Gradients are passed on without copying, so several tensors may hold the same one; it is copied when
-// somebody wants to add to it.
+// Gradients are passed on without copying, so several tensors may hold the same one; it is copied
+// when somebody wants to add to it.
 static bool is_shared(const det_tensor *t)
 {
     return t->refs > 1 || t->storage->refs > 1;
@@ -74,13 +74,15 @@ det_tensor *grad_target(struct node *n, int i, bool *accumulate_out)
     det_tensor *t = n->in[i];
     bool is_leaf = !t->node;
     *accumulate_out = t->grad && t->grad_valid;
-    if (t->grad && !is_leaf && is_shared(t->grad)) t->grad = private_copy(t->grad);
-    else if (!t->grad) t->grad = tensor_new_like(t);
+    if (t->grad && !is_leaf && is_shared(t->grad))
+        t->grad = private_copy(t->grad);
+    else if (!t->grad)
+        t->grad = tensor_new_like(t);
     if (t->grad) t->grad_valid = true;
     return t->grad;
 }
 
-// --- the walk -----------------------------------------------------------------------------------------------
+// --- the walk
 
 static int versions_ok(const struct node *n)
 {
@@ -160,8 +162,9 @@ void det_backward_with(det_tensor *loss, det_backward_opts opts)
     struct tape *tape = tape_get();
     if (!loss || tape_failed()) return;
     if (!loss->requires_grad || !loss->node) {
-        det_raise(DET_ESTATE, "backward: the result %s does not depend on anything that requires a "
-                              "gradient",
+        det_raise(DET_ESTATE,
+                  "backward: the result %s does not depend on anything that requires a "
+                  "gradient",
                   TENSOR_TEXT(loss));
         return;
     }
@@ -181,7 +184,7 @@ void det_backward_with(det_tensor *loss, det_backward_opts opts)
     det_set_autocast(cast);
 }
 
-// --- leaves ---------------------------------------------------------------------------------------------------
+// --- leaves
 
 det_tensor *det_requires_grad(det_tensor *t, bool on)
 {
@@ -190,11 +193,13 @@ det_tensor *det_requires_grad(det_tensor *t, bool on)
         tensor_finish(t); // a computed constant becomes a leaf
         t->node = NULL;
     }
-    if (t->node) det_raise(DET_ESTATE, "det_requires_grad: %s is not a leaf", TENSOR_TEXT(t));
+    if (t->node)
+        det_raise(DET_ESTATE, "det_requires_grad: %s is not a leaf", TENSOR_TEXT(t));
     else if (on && !det_dtype_is_float((det_dtype)t->dtype))
         det_raise(DET_EDTYPE, "det_requires_grad: %s tensors have no gradient",
                   det_dtype_name((det_dtype)t->dtype));
-    else t->requires_grad = on;
+    else
+        t->requires_grad = on;
     return t;
 }
 

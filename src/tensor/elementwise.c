@@ -1,5 +1,5 @@
-// Unit elementwise.c: walks several strided tensors in step. Dimensions are sorted and merged first, so
-// that most walks are one loop over dense memory; large ones are shared out to the pool.
+// Unit elementwise.c: walks several strided tensors in step. Dimensions are sorted and merged
+// first, so that most walks are one loop over dense memory; large ones are shared out to the pool.
 #include "tensor/elementwise.h"
 
 #include "sys/pool.h"
@@ -56,8 +56,10 @@ static void walk_merge(struct walk *w)
     for (int i = 1; i < w->ndim; i++) {
         w->size[at + 1] = w->size[i];
         memcpy(w->stride[at + 1], w->stride[i], sizeof w->stride[i]);
-        if (mergeable(w, at)) w->size[at] *= w->size[at + 1];
-        else at++;
+        if (mergeable(w, at))
+            w->size[at] *= w->size[at + 1];
+        else
+            at++;
     }
     if (w->ndim) w->ndim = at + 1;
 }
@@ -103,8 +105,10 @@ void ew_run(ew_fn fn, det_tensor *const *t, int n, const double *arg)
         w.base[k] = t[k]->data;
     walk_dims(&w, t);
     walk_merge(&w);
-    if (w.total < 2 * PIECE) walk_range(&w, 0, w.total);
-    else pool_run((int)((w.total + PIECE - 1) / PIECE), walk_piece, &w);
+    if (w.total < 2 * PIECE)
+        walk_range(&w, 0, w.total);
+    else
+        pool_run((int)((w.total + PIECE - 1) / PIECE), walk_piece, &w);
 }
 
 void ew_copy(det_tensor *out, det_tensor *in)

@@ -1,6 +1,10 @@
-// Unit elementwise_other.c: loops over f64, integer and bool elements. These types are for exactness and
-// bookkeeping, so they are compiled once, for any processor. elementwise.c has the types of training.
+// Unit elementwise_other.c: loops over f64, integer and bool elements. These types are for
+// exactness and bookkeeping, so they are compiled once, for any processor. elementwise.c has the
+// types of training.
 #include "tensor/elementwise.h"
+
+// Complexity is counted after the macros of loops.h are expanded.
+// NOLINTBEGIN(readability-function-cognitive-complexity)
 
 #define DET_ISA plain
 #include "tensor/kernels/loops.h"
@@ -31,10 +35,10 @@
 #define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
 #define INT_BINARY(name, value)
 
-#define UNARY(name, test, torch, saved, value, grad)                                               \
-    EW_LOOP1(name##_f64, double, double, AS_IS, AS_IS, value)                                      \
-    EW_LOOP2(name##_grad_f64, double, double, AS_IS, AS_IS, g, SAVED_##saved,                      \
-             EW_PARAMS;, ((void)SAVED_##saved, grad))
+#define UNARY(name, test, torch, saved, value, grad)                                     \
+    EW_LOOP1(name##_f64, double, double, AS_IS, AS_IS, value)                            \
+    EW_LOOP2(name##_grad_f64, double, double, AS_IS, AS_IS, g, SAVED_##saved, EW_PARAMS; \
+             , ((void)SAVED_##saved, grad))
 #include "tensor/kernels/unary.def"
 #undef UNARY
 
@@ -42,31 +46,31 @@
 #include "tensor/kernels/predicate.def"
 #undef PREDICATE
 
-#define BINARY(name, value)                                                                        \
+#define BINARY(name, value) \
     EW_LOOP2(name##2_f64, double, double, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
 #define FLOAT_BINARY BINARY
-#define COMPARE(name, value)                                                                       \
+#define COMPARE(name, value) \
     EW_LOOP2(name##2_f64, uint8_t, double, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
 #include "tensor/kernels/binary.def"
 #undef BINARY
 #undef COMPARE
 #undef FLOAT_BINARY
 
-#define AXPY(fn, type)                                                                             \
-    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg)            \
-    {                                                                                              \
-        const type a = (type)arg[0];                                                               \
-        char *out = p[0];                                                                          \
-        const char *in = p[1];                                                                     \
-        for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])                         \
-            *(type *)out = (type)(*(type *)out + a * *(const type *)in);                           \
+#define AXPY(fn, type)                                                                  \
+    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg) \
+    {                                                                                   \
+        const type a = (type)arg[0];                                                    \
+        char *out = p[0];                                                               \
+        const char *in = p[1];                                                          \
+        for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])              \
+            *(type *)out = (type)(*(type *)out + a * *(const type *)in);                \
     }
 AXPY(axpy_f64, double)
 AXPY(axpy_i64, int64_t)
 AXPY(axpy_i32, int32_t)
 AXPY(axpy_u8, uint8_t)
 
-// --- integers and bool ---------------------------------------------------------------------------------
+// --- integers and bool
 
 #undef T
 #undef INT_BINARY
@@ -84,17 +88,16 @@ static int64_t int_pow(int64_t base, int64_t exponent)
 }
 
 // Integer arithmetic wraps around, as in torch; the unsigned detour keeps that defined.
-#define INT_KERNELS(suffix, type)                                                                  \
-    EW_LOOP1(neg_##suffix, type, type, AS_IS, AS_IS, (type)(0 - (uint64_t)x))                      \
-    EW_LOOP1(abs_##suffix, type, type, AS_IS, AS_IS,                                               \
-             (type)((int64_t)x < 0 ? 0 - (uint64_t)x : (uint64_t)x))                               \
-    EW_LOOP1(sign_##suffix, type, type, AS_IS, AS_IS, (type)((x > 0) - ((int64_t)x < 0)))          \
-    EW_LOOP1(square_##suffix, type, type, AS_IS, AS_IS, (type)((uint64_t)x * (uint64_t)x))         \
-    EW_LOOP1(relu_##suffix, type, type, AS_IS, AS_IS, (type)(x > 0 ? x : 0))                       \
+#define INT_KERNELS(suffix, type)                                                          \
+    EW_LOOP1(neg_##suffix, type, type, AS_IS, AS_IS, (type)(0 - (uint64_t)x))              \
+    EW_LOOP1(abs_##suffix, type, type, AS_IS, AS_IS,                                       \
+             (type)((int64_t)x < 0 ? 0 - (uint64_t)x : (uint64_t)x))                       \
+    EW_LOOP1(sign_##suffix, type, type, AS_IS, AS_IS, (type)((x > 0) - ((int64_t)x < 0)))  \
+    EW_LOOP1(square_##suffix, type, type, AS_IS, AS_IS, (type)((uint64_t)x * (uint64_t)x)) \
+    EW_LOOP1(relu_##suffix, type, type, AS_IS, AS_IS, (type)(x > 0 ? x : 0))               \
     EW_LOOP1(logical_not_##suffix, uint8_t, type, AS_IS, AS_IS, x == 0)
 
-#define BINARY_INT(name, value)                                                                    \
-    EW_LOOP2(name, T, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, (T)(value))
+#define BINARY_INT(name, value) EW_LOOP2(name, T, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, (T)(value))
 #define COMPARE_INT(name, value) EW_LOOP2(name, uint8_t, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
 #define BINARY(name, value) BINARY_INT(INT_NAME(name), value)
 #define INT_BINARY(name, value) BINARY_INT(INT_NAME(name), value)
@@ -121,18 +124,18 @@ INT_KERNELS(u8, uint8_t)
 #undef T
 #undef INT_NAME
 
-// --- conversion and selection ------------------------------------------------------------------------
+// --- conversion and selection
 
 #define TO_F32(v) (float)(v)
 #define TO_F64(v) (double)(v)
 #define TO_BF16(v) f32_to_bf16((float)(v))
 #define TO_BOOL(v) ((v) != 0)
 // A float that does not fit an integer has no portable value; it saturates here (NaN gives 0).
-#define TO_I64(v)                                                                                  \
+#define TO_I64(v) \
     ((double)(v) >= 0x1p63 ? INT64_MAX : (double)(v) > -0x1p63 ? (int64_t)(v) : SATURATE_LOW(v))
 #define SATURATE_LOW(v) ((v) < 0 ? INT64_MIN : 0)
 #define TO_I32(v) (int32_t)(uint32_t)(uint64_t)TO_I64(v)
-#define TO_U8(v) (uint8_t)(uint64_t)TO_I64(v)
+#define TO_U8(v) (uint8_t)(uint64_t) TO_I64(v)
 #define INT_AS_IS(v) (v)
 #define INT_TO_I32(v) (int32_t)(uint32_t)(uint64_t)(v)
 #define INT_TO_U8(v) (uint8_t)(uint64_t)(v)
@@ -143,21 +146,21 @@ INT_KERNELS(u8, uint8_t)
 #define BF_TO_I32(v) TO_I32(bf16_to_f32(v))
 #define BF_TO_U8(v) TO_U8(bf16_to_f32(v))
 
-#define CASTS_FROM_FLOAT(from, TI)                                                                 \
-    CAST(cast_##from##_f32, float, TI, TO_F32)                                                     \
-    CAST(cast_##from##_f64, double, TI, TO_F64)                                                    \
-    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)                                                \
-    CAST(cast_##from##_i64, int64_t, TI, TO_I64)                                                   \
-    CAST(cast_##from##_i32, int32_t, TI, TO_I32)                                                   \
-    CAST(cast_##from##_u8, uint8_t, TI, TO_U8)                                                     \
+#define CASTS_FROM_FLOAT(from, TI)                  \
+    CAST(cast_##from##_f32, float, TI, TO_F32)      \
+    CAST(cast_##from##_f64, double, TI, TO_F64)     \
+    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16) \
+    CAST(cast_##from##_i64, int64_t, TI, TO_I64)    \
+    CAST(cast_##from##_i32, int32_t, TI, TO_I32)    \
+    CAST(cast_##from##_u8, uint8_t, TI, TO_U8)      \
     CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
-#define CASTS_FROM_INT(from, TI)                                                                   \
-    CAST(cast_##from##_f32, float, TI, TO_F32)                                                     \
-    CAST(cast_##from##_f64, double, TI, TO_F64)                                                    \
-    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)                                                \
-    CAST(cast_##from##_i64, int64_t, TI, INT_AS_IS)                                                \
-    CAST(cast_##from##_i32, int32_t, TI, INT_TO_I32)                                               \
-    CAST(cast_##from##_u8, uint8_t, TI, INT_TO_U8)                                                 \
+#define CASTS_FROM_INT(from, TI)                     \
+    CAST(cast_##from##_f32, float, TI, TO_F32)       \
+    CAST(cast_##from##_f64, double, TI, TO_F64)      \
+    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)  \
+    CAST(cast_##from##_i64, int64_t, TI, INT_AS_IS)  \
+    CAST(cast_##from##_i32, int32_t, TI, INT_TO_I32) \
+    CAST(cast_##from##_u8, uint8_t, TI, INT_TO_U8)   \
     CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
 CASTS_FROM_FLOAT(f32, float)
 CASTS_FROM_FLOAT(f64, double)
@@ -172,23 +175,25 @@ CAST(cast_bf16_i32, int32_t, uint16_t, BF_TO_I32)
 CAST(cast_bf16_u8, uint8_t, uint16_t, BF_TO_U8)
 CAST(cast_bf16_bool, uint8_t, uint16_t, BF_TO_BOOL)
 
-#define WHERE(fn, type)                                                                            \
-    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg)            \
-    {                                                                                              \
-        (void)arg;                                                                                 \
-        char *out = p[0];                                                                          \
-        const char *c = p[1], *a = p[2], *b = p[3];                                                \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            *(type *)out = *(const uint8_t *)c ? *(const type *)a : *(const type *)b;              \
-            out += stride[0], c += stride[1], a += stride[2], b += stride[3];                      \
-        }                                                                                          \
+#define WHERE(fn, type)                                                                 \
+    static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg) \
+    {                                                                                   \
+        (void)arg;                                                                      \
+        char *out = p[0];                                                               \
+        const char *c = p[1], *a = p[2], *b = p[3];                                     \
+        for (int64_t i = 0; i < n; i++) {                                               \
+            *(type *)out = *(const uint8_t *)c ? *(const type *)a : *(const type *)b;   \
+            out += stride[0], c += stride[1], a += stride[2], b += stride[3];           \
+        }                                                                               \
     }
 WHERE(where_8, uint8_t)
 WHERE(where_16, uint16_t)
 WHERE(where_32, uint32_t)
 WHERE(where_64, uint64_t)
 
-// --- tables ----------------------------------------------------------------------------------------------
+// NOLINTEND(readability-function-cognitive-complexity)
+
+// --- tables
 
 #undef BINARY
 #undef FLOAT_BINARY
@@ -207,9 +212,9 @@ static const ew_fn unary_grad_f64[N_UNARY] = {
 #undef UNARY
 };
 
-#define INT_ROW(name)                                                                              \
-    {                                                                                              \
-        [DET_I64] = name##_i64, [DET_I32] = name##_i32, [DET_U8] = name##_u8                       \
+#define INT_ROW(name)                                                        \
+    {                                                                        \
+        [DET_I64] = name##_i64, [DET_I32] = name##_i32, [DET_U8] = name##_u8 \
     }
 static const ew_fn unary_int[N_UNARY][DET_N_DTYPES] = {
     [UNARY_neg] = INT_ROW(neg),       [UNARY_abs] = INT_ROW(abs),   [UNARY_sign] = INT_ROW(sign),
@@ -223,7 +228,7 @@ static const ew_fn predicate_f64[N_PREDICATE] = {
 };
 
 #define F64_ROW(name) [DET_F64] = name##2_f64
-#define INT_ROW2(name)                                                                             \
+#define INT_ROW2(name) \
     [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8, [DET_BOOL] = name##2_u8
 static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
 #define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
@@ -235,10 +240,10 @@ static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
     [BINARY_atan2] = {F64_ROW(atan2)},
 };
 
-#define CAST_ROW(from)                                                                             \
-    {                                                                                              \
-        cast_##from##_f32, cast_##from##_f64, cast_##from##_bf16, cast_##from##_i64,               \
-            cast_##from##_i32, cast_##from##_u8, cast_##from##_bool                                \
+#define CAST_ROW(from)                                                               \
+    {                                                                                \
+        cast_##from##_f32, cast_##from##_f64, cast_##from##_bf16, cast_##from##_i64, \
+            cast_##from##_i32, cast_##from##_u8, cast_##from##_bool                  \
     }
 static const ew_fn cast_table[DET_N_DTYPES][DET_N_DTYPES] = {
     [DET_F32] = CAST_ROW(f32), [DET_F64] = CAST_ROW(f64), [DET_BF16] = CAST_ROW(bf16),
@@ -262,9 +267,10 @@ ew_fn ew_unary_grad(enum unary_id id, det_dtype dtype)
 
 ew_fn ew_predicate(enum predicate_id id, det_dtype dtype)
 {
-    static const ew_fn int_not[DET_N_DTYPES] = {
-        [DET_I64] = logical_not_i64, [DET_I32] = logical_not_i32,
-        [DET_U8] = logical_not_u8,   [DET_BOOL] = logical_not_u8};
+    static const ew_fn int_not[DET_N_DTYPES] = {[DET_I64] = logical_not_i64,
+                                                [DET_I32] = logical_not_i32,
+                                                [DET_U8] = logical_not_u8,
+                                                [DET_BOOL] = logical_not_u8};
     ew_fn fn = kernels->predicate(id, dtype);
     if (fn) return fn;
     if (dtype == DET_F64) return predicate_f64[id];

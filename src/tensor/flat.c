@@ -1,5 +1,5 @@
-// Unit flat.c: moves parameters and their gradients into two blocks, so that an optimizer, a norm or an
-// all-reduce is one loop over memory instead of one per tensor.
+// Unit flat.c: moves parameters and their gradients into two blocks, so that an optimizer, a norm
+// or an all-reduce is one loop over memory instead of one per tensor.
 #include "tensor/node.h"
 
 static int64_t padded(int64_t n)

@@ -1,5 +1,5 @@
-// Unit fuse.c: the table of merges. A line here and an absorb function next to the merged operation is
-// all that a new one needs.
+// Unit fuse.c: the table of merges. A line here and an absorb function next to the merged operation
+// is all that a new one needs.
 #include "tensor/fuse.h"
 
 #include "tensor/ops.h"

@@ -1,8 +1,8 @@
 // Unit gemm.c: cuts a matrix product into blocks that fit the caches and shares them out.
 //
-// B is packed into panels as wide as a register tile, all of k at once; then blocks of rows times panels
-// are independent pieces of work. Each element of C is summed by one piece in the order of k, so the
-// result does not depend on the number of threads.
+// B is packed into panels as wide as a register tile, all of k at once; then blocks of rows times
+// panels are independent pieces of work. Each element of C is summed by one piece in the order of
+// k, so the result does not depend on the number of threads.
 #include "tensor/gemm.h"
 
 #include "sys/pool.h"
@@ -22,7 +22,7 @@ struct job {
     const float *a, *b; // of this batch item
     char *c, *pre;
     float *packed;
-    int *rc; // a failure in any piece; all write the same value
+    int *rc;                   // a failure in any piece; all write the same value
     int64_t first_col, n_cols; // columns packed now
     int n_panels, panel_width;
     int64_t row_block, n_row_blocks;
@@ -134,7 +134,8 @@ static void multiply_piece(void *ctx, int piece)
 
 static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
 {
-    if (shared) pool_run(n, fn, ctx);
+    if (shared)
+        pool_run(n, fn, ctx);
     else
         for (int i = 0; i < n; i++)
             fn(ctx, i);
@@ -178,21 +179,21 @@ static int gemm_one(const struct gemm *g, const float *a, const float *b, char *
     return rc;
 }
 
-// --- other ways -------------------------------------------------------------------------------------------
+// --- other ways
 
 // Few elements: nothing to block. Also the way for f64 and for shapes without columns to sum.
-#define GEMM_LOOPS(name, T)                                                                        \
-    static void name(const struct gemm *g, const T *a, const T *b, T *c, T *pre)                   \
-    {                                                                                              \
-        for (int64_t i = 0; i < g->m; i++)                                                         \
-            for (int64_t j = 0; j < g->n; j++) {                                                   \
-                T sum = g->accumulate ? c[i * g->ldc + j] : 0;                                     \
-                for (int64_t k = 0; k < g->k; k++)                                                 \
-                    sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs];            \
-                if (g->bias) sum += g->bias[j];                                                    \
-                if (pre) pre[i * g->ldc + j] = sum;                                                \
-                c[i * g->ldc + j] = sum;                                                           \
-            }                                                                                      \
+#define GEMM_LOOPS(name, T)                                                             \
+    static void name(const struct gemm *g, const T *a, const T *b, T *c, T *pre)        \
+    {                                                                                   \
+        for (int64_t i = 0; i < g->m; i++)                                              \
+            for (int64_t j = 0; j < g->n; j++) {                                        \
+                T sum = g->accumulate ? c[i * g->ldc + j] : 0;                          \
+                for (int64_t k = 0; k < g->k; k++)                                      \
+                    sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs]; \
+                if (g->bias) sum += g->bias[j];                                         \
+                if (pre) pre[i * g->ldc + j] = sum;                                     \
+                c[i * g->ldc + j] = sum;                                                \
+            }                                                                           \
     }
 GEMM_LOOPS(loops_f32, float)
 GEMM_LOOPS(loops_f64, double)
@@ -235,7 +236,8 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
     }
     int64_t work = g->m * g->n * g->k;
     if (work > TINY || g->c_dtype != DET_F32)
-        return gemm_one(g, (const float *)a, (const float *)b, c, pre, shared && work > WORTH_THREADS);
+        return gemm_one(g, (const float *)a, (const float *)b, c, pre,
+                        shared && work > WORTH_THREADS);
     loops_f32(g, (const float *)a, (const float *)b, (float *)c, (float *)pre);
     loops_finish(g, (float *)c);
     return 0;

@@ -1,5 +1,5 @@
-// tensor/gemm.h: matrix products on memory: blocking, packing and threads around the kernels. Private to
-// the layer.
+// tensor/gemm.h: matrix products on memory: blocking, packing and threads around the kernels.
+// Private to the layer.
 #pragma once
 
 #include "tensor/kernels/kernels.h"
@@ -12,8 +12,8 @@ struct matrix {
 };
 
 // C[m x n] (+)= A[m x k] B[k x n], for n_batch independent triples batch strides apart.
-// f32 throughout, or f64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to bf16 before
-// multiplying (sums are f32 always).
+// f32 throughout, or f64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to bf16
+// before multiplying (sums are f32 always).
 struct gemm {
     int64_t m, n, k;
     struct matrix a, b;

@@ -1,6 +1,6 @@
-// Unit gemm_bf16.c: bf16 products. With bf16 instructions (see gemm_bf16_x86.c) panels of B are packed in
-// pairs of k; without, both matrices are rounded to bf16 precision, kept as f32, and go through the f32
-// kernels.
+// Unit gemm_bf16.c: bf16 products. With bf16 instructions (see gemm_bf16_x86.c) panels of B are
+// packed in pairs of k; without, both matrices are rounded to bf16 precision, kept as f32, and go
+// through the f32 kernels.
 #include "tensor/gemm_bf16.h"
 
 #include "sys/pool.h"
@@ -121,7 +121,8 @@ static void multiply_piece(void *ctx, int piece)
 
 static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
 {
-    if (shared) pool_run(n, fn, ctx);
+    if (shared)
+        pool_run(n, fn, ctx);
     else
         for (int i = 0; i < n; i++)
             fn(ctx, i);
@@ -134,7 +135,8 @@ static int multiply_pairs(const struct gemm *g, const struct bf16_unit *unit, co
     struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
     j.k_padded = (g->k + unit->k_round - 1) / unit->k_round * unit->k_round;
     j.n_panels = (int)((g->n + unit->width - 1) / unit->width);
-    j.packed = scratch(SCRATCH_A, (size_t)(j.n_panels * unit->width * j.k_padded) * sizeof *j.packed);
+    j.packed =
+        scratch(SCRATCH_A, (size_t)(j.n_panels * unit->width * j.k_padded) * sizeof *j.packed);
     if (!j.packed) return DET_ENOMEM;
     shared = shared && g->m * g->n * g->k > WORTH_THREADS;
     j.n_row_blocks = (g->m + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -149,7 +151,7 @@ static int multiply_pairs(const struct gemm *g, const struct bf16_unit *unit, co
     return rc;
 }
 
-// --- without bf16 instructions ---------------------------------------------------------------------------
+// --- without bf16 instructions
 
 static float *rounded_copy(enum scratch_slot slot, const struct matrix *m, const void *at,
                            int64_t rows, int64_t cols)

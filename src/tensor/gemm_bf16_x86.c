@@ -1,5 +1,5 @@
-// Unit gemm_bf16_x86.c: bf16 products with vdpbf16ps (AVX512_BF16) or with tile registers (AMX). Compiled
-// for any x86-64; bf16_unit() says what this processor can run.
+// Unit gemm_bf16_x86.c: bf16 products with vdpbf16ps (AVX512_BF16) or with tile registers (AMX).
+// Compiled for any x86-64; bf16_unit() says what this processor can run.
 #include "tensor/gemm_bf16.h"
 
 #include "sys/cpu.h"
@@ -25,7 +25,7 @@ const struct bf16_unit *bf16_unit(void)
 #define AMX_CODE __attribute__((target(TARGET ",amx-tile,amx-bf16")))
 #define INLINE static inline __attribute__((always_inline))
 
-// --- packing ---------------------------------------------------------------------------------------------
+// --- packing
 
 static BF16_CODE uint16_t round_bf16(float x)
 {
@@ -123,8 +123,10 @@ BF16_CODE static void pack_b_round(const struct matrix *b, const void *at, int64
     int padded = (width + 15) / 16 * 16;
     for (int j = 0; j < padded; j += 16) {
         int64_t done = 0;
-        if (j + 16 <= width && b->rs == 1) done = pack_b_columns(b, at, k, j, padded, out);
-        else if (j + 16 <= width && b->cs == 1) done = pack_b_rows(b, at, k, j, padded, out);
+        if (j + 16 <= width && b->rs == 1)
+            done = pack_b_columns(b, at, k, j, padded, out);
+        else if (j + 16 <= width && b->cs == 1)
+            done = pack_b_rows(b, at, k, j, padded, out);
         for (int64_t q = done; q < k_padded; q++)
             for (int i = j; i < j + 16; i++)
                 out[(q / 2 * padded + i) * 2 + q % 2] =
@@ -132,47 +134,52 @@ BF16_CODE static void pack_b_round(const struct matrix *b, const void *at, int64
     }
 }
 
+static BF16_CODE void pack_a_row(const struct matrix *a, const void *at, int64_t i, int64_t k,
+                                 int64_t k_padded, uint16_t *out)
+{
+    int64_t q = 0;
+    for (; a->cs == 1 && q + 32 <= k; q += 32)
+        _mm512_storeu_si512(out + i * k_padded + q, load_32(a, at, i * a->rs + q));
+    for (; q < k_padded; q++)
+        out[i * k_padded + q] = q < k ? load_bf16(a, at, i, q) : 0;
+}
+
+// Rows run along memory (a transposed matrix): 16 rows by 32 of k, as pairs of k that are
+// transposed.
+static BF16_CODE void pack_a_block(const struct matrix *a, const void *at, int64_t i, int64_t q,
+                                   int64_t k_padded, uint16_t *out)
+{
+    const struct matrix across = {NULL, a->dtype, a->cs, 1};
+    __m512i r[16];
+    for (int p = 0; p < 16; p++) {
+        uint16_t pairs[32];
+        int64_t offset = i + (q + 2 * p) * a->cs;
+        pack_b_rows(&across, (const char *)at + offset * (int64_t)det_dtype_size(a->dtype), 2, 0,
+                    16, pairs);
+        r[p] = _mm512_loadu_si512(pairs);
+    }
+    transpose_16(r);
+    for (int p = 0; p < 16; p++)
+        _mm512_storeu_si512(out + (i + p) * k_padded + q, r[p]);
+}
+
 BF16_CODE static void pack_a_round(const struct matrix *a, const void *at, int64_t m, int64_t k,
                                    int64_t k_padded, uint16_t *out)
 {
     int64_t i = 0;
-    if (a->cs == 1) {
-        for (; i < m; i++) {
-            int64_t q = 0;
-            for (; q + 32 <= k; q += 32)
-                _mm512_storeu_si512(out + i * k_padded + q, load_32(a, at, i * a->rs + q));
-            for (; q < k_padded; q++)
-                out[i * k_padded + q] = q < k ? load_bf16(a, at, i, q) : 0;
-        }
-        return;
-    }
-    // Rows run along memory (a transposed matrix): pairs of k are interleaved, then transposed.
-    for (; a->rs == 1 && i + 16 <= m; i += 16) {
+    for (; a->rs == 1 && a->cs != 1 && i + 16 <= m; i += 16) {
         int64_t q = 0;
-        for (; q + 32 <= k; q += 32) {
-            __m512i r[16];
-            for (int p = 0; p < 16; p++) {
-                uint16_t pair[32];
-                struct matrix part = {NULL, a->dtype, a->cs, 1};
-                int64_t offset = i + (q + 2 * p) * a->cs;
-                pack_b_rows(&part, (const char *)at + offset * (int64_t)det_dtype_size(a->dtype), 2,
-                            0, 16, pair);
-                r[p] = _mm512_loadu_si512(pair);
-            }
-            transpose_16(r);
-            for (int p = 0; p < 16; p++)
-                _mm512_storeu_si512(out + (i + p) * k_padded + q, r[p]);
-        }
+        for (; q + 32 <= k; q += 32)
+            pack_a_block(a, at, i, q, k_padded, out);
         for (; q < k_padded; q++)
             for (int p = 0; p < 16; p++)
                 out[(i + p) * k_padded + q] = q < k ? load_bf16(a, at, i + p, q) : 0;
     }
     for (; i < m; i++)
-        for (int64_t q = 0; q < k_padded; q++)
-            out[i * k_padded + q] = q < k ? load_bf16(a, at, i, q) : 0;
+        pack_a_row(a, at, i, k, k_padded, out);
 }
 
-// --- vdpbf16ps ---------------------------------------------------------------------------------------------
+// --- vdpbf16ps
 
 enum { DOT_K = 2, DOT_ROWS = 8, DOT_WIDTH = 48 };
 
@@ -217,9 +224,12 @@ BF16_CODE static void dot_panel(const struct gemm_panel_bf16 *p)
         int mr = (int)(p->m - i < DOT_ROWS ? p->m - i : DOT_ROWS);
         const uint16_t *a = p->a + i * p->a_stride;
         float *c = p->c + i * p->ldc;
-        if (p->b_width == 48) dot_tile(3, p, a, mr, c);
-        else if (p->b_width == 32) dot_tile(2, p, a, mr, c);
-        else dot_tile(1, p, a, mr, c);
+        if (p->b_width == 48)
+            dot_tile(3, p, a, mr, c);
+        else if (p->b_width == 32)
+            dot_tile(2, p, a, mr, c);
+        else
+            dot_tile(1, p, a, mr, c);
     }
 }
 
@@ -233,7 +243,7 @@ static void dot_pack_a(const struct matrix *a, const void *at, int64_t m, int64_
     pack_a_round(a, at, m, k, (k + DOT_K - 1) / DOT_K * DOT_K, out);
 }
 
-// --- tiles: 2 x 2 of 16 x 16 ---------------------------------------------------------------------------------
+// --- tiles: 2 x 2 of 16 x 16
 
 enum { TILE_K = 32, TILE_WIDTH = 32 };
 

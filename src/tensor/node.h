@@ -1,8 +1,8 @@
 // tensor/node.h: the inside of tensors, tapes and operations. Private to the layer.
 //
-// A tensor is a header (shape, strides) over a storage (memory with a version number). A node is one
-// recorded call of an operation. The tape of a thread is three stacks (tensors, nodes, a bump arena
-// for the nodes); a scope is a mark on each of them.
+// A tensor is a header (shape, strides) over a storage (memory with a version number). A node is
+// one recorded call of an operation. The tape of a thread is three stacks (tensors, nodes, a bump
+// arena for the nodes); a scope is a mark on each of them.
 #pragma once
 
 #include "base/assert.h"
@@ -20,9 +20,9 @@ struct storage {
 struct det_tensor {
     int refs;
     uint8_t dtype, ndim;
-    bool requires_grad; // a gradient is wanted for it or through it
-    bool grad_valid;    // leaf: grad holds a gradient
-    bool on_tape;       // a scope owns one reference
+    bool requires_grad;                                // a gradient is wanted for it or through it
+    bool grad_valid;                                   // leaf: grad holds a gradient
+    bool on_tape;                                      // a scope owns one reference
     int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS]; // strides in elements
     int64_t numel;
     void *data;              // first element; NULL until the node has run
@@ -54,14 +54,15 @@ struct node {
     det_tensor **in;      // n_in, each may be NULL if the operation allows it; references held
     uint32_t *in_version; // of the storages when the node ran
     uint32_t out_version; // of out[0]
-    det_tensor *out[NODE_MAX_OUT]; // not references: outputs outlive their node or die with the scope
+    det_tensor
+        *out[NODE_MAX_OUT]; // not references: outputs outlive their node or die with the scope
     det_tensor *aux[NODE_MAX_AUX]; // kept for backward (masks, statistics); references held
     _Alignas(16) char attr[NODE_ATTR_BYTES];
 };
 
 #define NODE_ATTR(n, type) ((type *)(void *)(n)->attr)
 
-// --- operations: one row each -------------------------------------------------------------------
+// --- operations: one row each
 
 enum attr_type { ATTR_INT, ATTR_REAL, ATTR_BOOL, ATTR_DIMS };
 
@@ -72,20 +73,20 @@ struct attr_field {
 };
 
 enum op_flags {
-    OP_VIEW = 1,       // output shares the memory of input 0; forward only sets pointers
-    OP_DEFER = 2,      // waits for its consumer, which may absorb it
-    OP_PROMOTE = 4,    // inputs are converted to their common type first
-    OP_FLOAT = 8,      // float inputs only (integers are converted to f32)
-    OP_F32 = 16,       // under autocast: bf16 inputs are converted to f32
-    OP_RANDOM = 32,    // takes a number of the random stream
+    OP_VIEW = 1,    // output shares the memory of input 0; forward only sets pointers
+    OP_DEFER = 2,   // waits for its consumer, which may absorb it
+    OP_PROMOTE = 4, // inputs are converted to their common type first
+    OP_FLOAT = 8,   // float inputs only (integers are converted to f32)
+    OP_F32 = 16,    // under autocast: bf16 inputs are converted to f32
+    OP_RANDOM = 32, // takes a number of the random stream
 };
 
 struct op {
     const char *name;
     uint8_t min_in, max_in; // inputs from min_in on may be NULL
     uint8_t flags;
-    uint8_t saves_in;  // bit i: backward reads input i
-    bool saves_out;    // backward reads output 0
+    uint8_t saves_in;                // bit i: backward reads input i
+    bool saves_out;                  // backward reads output 0
     int (*infer)(struct node *n);    // checks inputs, describes outputs: node_out()
     int (*forward)(struct node *n);  // outputs are allocated; 0 or a code set by node_fail()
     int (*backward)(struct node *n); // NULL: not differentiable, outputs do not require gradients
@@ -105,15 +106,15 @@ det_tensor *op_apply(const struct op *op, det_tensor *const *in, int n_in, const
 struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
                        size_t attr_bytes);
 
-#define OP_APPLY(op, attr, ...)                                                                    \
-    op_apply(op, (det_tensor *const[]){__VA_ARGS__},                                               \
-             sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), &(attr),           \
+#define OP_APPLY(op, attr, ...)                                                          \
+    op_apply(op, (det_tensor *const[]){__VA_ARGS__},                                     \
+             sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), &(attr), \
              sizeof(attr))
-#define OP_APPLY0(op, ...)                                                                         \
-    op_apply(op, (det_tensor *const[]){__VA_ARGS__},                                               \
+#define OP_APPLY0(op, ...)                           \
+    op_apply(op, (det_tensor *const[]){__VA_ARGS__}, \
              sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), NULL, 0)
 
-// --- for infer ----------------------------------------------------------------------------------
+// --- for infer
 
 // Fills the sticky error: "<op> '<module>': <message>". Returns code.
 int node_fail(const struct node *n, int code, const char *fmt, ...) DET_PRINTF(3, 4);
@@ -134,7 +135,7 @@ int node_dim(const struct node *n, int64_t dim, int ndim, int *out);
 const char *shape_text(const int64_t *shape, int ndim);
 #define TENSOR_TEXT(t) shape_text((t)->shape, (t)->ndim)
 
-// --- for forward and backward ---------------------------------------------------------------------
+// --- for forward and backward
 
 // A new dense tensor with memory, owned by the caller (tensor_release). NULL after DET_ENOMEM.
 det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim);
@@ -161,8 +162,7 @@ det_tensor *grad_target(struct node *n, int i, bool *accumulate);
 // g summed over the dims that were broadcast from shape; takes and gives references.
 det_tensor *sum_to_shape(det_tensor *g, const det_tensor *like);
 
-// --- tape -----------------------------------------------------------------------------------------
-
+// --- tape
 
 struct tape {
     det_tensor **tensors;
@@ -183,11 +183,11 @@ struct tape *tape_get(void);
 void *tape_alloc(struct tape *tape, size_t n_bytes);
 void tape_own(struct tape *tape, det_tensor *t); // the current scope takes the caller's reference
 void node_release(struct node *n);
-int node_run(struct node *n);       // runs a pending node
-int node_allocate(struct node *n);  // memory for its outputs
+int node_run(struct node *n);        // runs a pending node
+int node_allocate(struct node *n);   // memory for its outputs
 void tape_finish(struct tape *tape); // runs all pending nodes
 
-// --- allocator --------------------------------------------------------------------------------------
+// --- allocator
 
 struct storage *storage_new(size_t n_bytes); // 64-byte aligned, content undefined; NULL: no memory
 struct storage *storage_borrow(void *data, size_t n_bytes);
@@ -195,7 +195,7 @@ void storage_unref(struct storage *s);
 det_tensor *header_new(void); // refs = 1, all else zero
 void header_free(det_tensor *t);
 
-// Memory of the calling thread, at least n_bytes, 64-byte aligned, content undefined, valid until the
-// same slot is asked for again. NULL (and no error set) when there is no memory.
+// Memory of the calling thread, at least n_bytes, 64-byte aligned, content undefined, valid until
+// the same slot is asked for again. NULL (and no error set) when there is no memory.
 enum scratch_slot { SCRATCH_A, SCRATCH_B, SCRATCH_C, SCRATCH_D, N_SCRATCH };
 void *scratch(enum scratch_slot slot, size_t n_bytes);

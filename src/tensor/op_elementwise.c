@@ -1,12 +1,12 @@
-// Unit op_elementwise.c: operations that treat every element alone: functions of one and two arguments,
-// comparison, selection, conversion. Adding a function of one argument is one line in
+// Unit op_elementwise.c: operations that treat every element alone: functions of one and two
+// arguments, comparison, selection, conversion. Adding a function of one argument is one line in
 // kernels/unary.def.
 #include "tensor/elementwise.h"
 #include "tensor/ops.h"
 
 #include <math.h>
 
-// --- one argument -----------------------------------------------------------------------------------------
+// --- one argument
 
 struct unary_attr {
     double a, b;
@@ -52,25 +52,25 @@ static int unary_backward_as(struct node *n, enum unary_id id, enum unary_saves 
 #define UNARY_INPUT_p "x:p[a,b,c]"
 #define UNARY_INPUT_u "x:u[a,b,c]"
 #define UNARY_INPUT_d "x:d[a,b,c]"
-#define UNARY(fn, test, torch, saved, value, grad)                                                 \
-    static int fn##_forward(struct node *n)                                                        \
-    {                                                                                              \
-        return unary_forward_as(n, UNARY_##fn);                                                    \
-    }                                                                                              \
-    static int fn##_backward(struct node *n)                                                       \
-    {                                                                                              \
-        return unary_backward_as(n, UNARY_##fn, SAVES_##saved);                                    \
-    }                                                                                              \
-    static const char *const fn##_cases[] = {UNARY_INPUT_##test "; a=0.5 b=1.5; " torch, NULL};    \
-    const struct op op_##fn = {.name = #fn,                                                        \
-                               .min_in = 1,                                                        \
-                               .max_in = 1,                                                        \
-                               .saves_in = SAVES_##saved == SAVES_X,                               \
-                               .saves_out = SAVES_##saved == SAVES_Y,                              \
-                               .infer = unary_infer,                                               \
-                               .forward = fn##_forward,                                            \
-                               .backward = fn##_backward,                                          \
-                               .attrs = unary_attrs,                                               \
+#define UNARY(fn, test, torch, saved, value, grad)                                              \
+    static int fn##_forward(struct node *n)                                                     \
+    {                                                                                           \
+        return unary_forward_as(n, UNARY_##fn);                                                 \
+    }                                                                                           \
+    static int fn##_backward(struct node *n)                                                    \
+    {                                                                                           \
+        return unary_backward_as(n, UNARY_##fn, SAVES_##saved);                                 \
+    }                                                                                           \
+    static const char *const fn##_cases[] = {UNARY_INPUT_##test "; a=0.5 b=1.5; " torch, NULL}; \
+    const struct op op_##fn = {.name = #fn,                                                     \
+                               .min_in = 1,                                                     \
+                               .max_in = 1,                                                     \
+                               .saves_in = SAVES_##saved == SAVES_X,                            \
+                               .saves_out = SAVES_##saved == SAVES_Y,                           \
+                               .infer = unary_infer,                                            \
+                               .forward = fn##_forward,                                         \
+                               .backward = fn##_backward,                                       \
+                               .attrs = unary_attrs,                                            \
                                .cases = fn##_cases};
 #include "tensor/kernels/unary.def"
 #undef UNARY
@@ -83,10 +83,10 @@ static det_tensor *unary_call(const struct op *op, enum unary_id id, det_tensor 
     return OP_APPLY(op, attr, x);
 }
 
-#define UNARY_PUBLIC(fn)                                                                           \
-    det_tensor *det_##fn(det_tensor *x)                                                            \
-    {                                                                                              \
-        return unary_call(&op_##fn, UNARY_##fn, x, 0, 0);                                          \
+#define UNARY_PUBLIC(fn)                                  \
+    det_tensor *det_##fn(det_tensor *x)                   \
+    {                                                     \
+        return unary_call(&op_##fn, UNARY_##fn, x, 0, 0); \
     }
 UNARY_PUBLIC(neg)
 UNARY_PUBLIC(abs)
@@ -149,7 +149,7 @@ det_tensor *det_clamp(det_tensor *x, double min, double max)
     return unary_call(&op_clamp, UNARY_clamp, x, min, max);
 }
 
-// --- questions ----------------------------------------------------------------------------------------------
+// --- questions
 
 static int predicate_infer(struct node *n)
 {
@@ -160,8 +160,7 @@ static int predicate_infer(struct node *n)
     static int fn##_forward(struct node *n)                                                        \
     {                                                                                              \
         ew_fn loop = ew_predicate(PREDICATE_##fn, (det_dtype)n->in[0]->dtype);                     \
-        if (!loop)                                                                                 \
-            return node_fail(n, DET_EDTYPE, "not for %s", det_dtype_name(n->in[0]->dtype));        \
+        if (!loop) return node_fail(n, DET_EDTYPE, "not for %s", det_dtype_name(n->in[0]->dtype)); \
         ew_run(loop, (det_tensor *const[]){n->out[0], n->in[0]}, 2, NULL);                         \
         return 0;                                                                                  \
     }                                                                                              \
@@ -179,7 +178,7 @@ static int predicate_infer(struct node *n)
 #include "tensor/kernels/predicate.def"
 #undef PREDICATE
 
-// --- two arguments --------------------------------------------------------------------------------------------
+// --- two arguments
 
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim)
 {
@@ -339,25 +338,25 @@ static int atan2_backward(struct node *n)
     return 0;
 }
 
-#define BINARY_ROW(fn, row_flags, row_infer, saves, saves_result, row_backward, ...)                \
-    static int fn##_forward(struct node *n)                                                        \
-    {                                                                                              \
-        return binary_forward_as(n, BINARY_##fn);                                                  \
-    }                                                                                              \
-    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                                   \
-    const struct op op_##fn = {.name = #fn,                                                        \
-                               .min_in = 2,                                                        \
-                               .max_in = 2,                                                        \
-                               .flags = row_flags,                                                 \
-                               .saves_in = saves,                                                  \
-                               .saves_out = saves_result,                                          \
-                               .infer = row_infer,                                                 \
-                               .forward = fn##_forward,                                            \
-                               .backward = row_backward,                                           \
-                               .cases = fn##_cases};                                               \
-    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                                             \
-    {                                                                                              \
-        return OP_APPLY0(&op_##fn, a, b);                                                          \
+#define BINARY_ROW(fn, row_flags, row_infer, saves, saves_result, row_backward, ...) \
+    static int fn##_forward(struct node *n)                                          \
+    {                                                                                \
+        return binary_forward_as(n, BINARY_##fn);                                    \
+    }                                                                                \
+    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                     \
+    const struct op op_##fn = {.name = #fn,                                          \
+                               .min_in = 2,                                          \
+                               .max_in = 2,                                          \
+                               .flags = row_flags,                                   \
+                               .saves_in = saves,                                    \
+                               .saves_out = saves_result,                            \
+                               .infer = row_infer,                                   \
+                               .forward = fn##_forward,                              \
+                               .backward = row_backward,                             \
+                               .cases = fn##_cases};                                 \
+    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                               \
+    {                                                                                \
+        return OP_APPLY0(&op_##fn, a, b);                                            \
     }
 #define BOTH 3
 BINARY_ROW(add, OP_PROMOTE, binary_infer, 0, 0, add_backward, "x:f[a,b,c] y:f[a,b,c]; ; x + y",
@@ -406,17 +405,17 @@ static det_tensor *number_like(det_tensor *a, double b)
     return det_full(dtype, DET_SCALAR, b);
 }
 
-#define SCALAR_BY_TENSOR(fn)                                                                       \
-    det_tensor *det_##fn##_scalar(det_tensor *a, double b)                                         \
-    {                                                                                              \
-        return det_##fn(a, number_like(a, b));                                                     \
+#define SCALAR_BY_TENSOR(fn)                               \
+    det_tensor *det_##fn##_scalar(det_tensor *a, double b) \
+    {                                                      \
+        return det_##fn(a, number_like(a, b));             \
     }
-#define SCALAR_BY_UNARY(fn)                                                                        \
-    det_tensor *det_##fn##_scalar(det_tensor *a, double b)                                         \
-    {                                                                                              \
-        if (a && det_dtype_is_float((det_dtype)a->dtype))                                          \
-            return unary_call(&op_##fn##_scalar, UNARY_##fn##_scalar, a, b, 0);                    \
-        return det_##fn(a, number_like(a, b));                                                     \
+#define SCALAR_BY_UNARY(fn)                                                     \
+    det_tensor *det_##fn##_scalar(det_tensor *a, double b)                      \
+    {                                                                           \
+        if (a && det_dtype_is_float((det_dtype)a->dtype))                       \
+            return unary_call(&op_##fn##_scalar, UNARY_##fn##_scalar, a, b, 0); \
+        return det_##fn(a, number_like(a, b));                                  \
     }
 SCALAR_BY_UNARY(add)
 SCALAR_BY_UNARY(sub)
@@ -446,7 +445,7 @@ det_tensor *det_pow_scalar(det_tensor *a, double b)
     return det_pow(a, number_like(a, b));
 }
 
-// --- selection --------------------------------------------------------------------------------------------------
+// --- selection
 
 static int where_infer(struct node *n)
 {
@@ -499,7 +498,7 @@ det_tensor *det_masked_fill(det_tensor *x, det_tensor *mask, double value)
     return det_where(mask, fill, x);
 }
 
-// --- conversion ---------------------------------------------------------------------------------------------------
+// --- conversion
 
 struct to_attr {
     int64_t dtype;
@@ -525,7 +524,8 @@ static int copy_backward(struct node *n)
     return 0;
 }
 
-static const char *const to_cases[] = {"x:f[a,b]; dtype=1; x.double()", "x:f[a,b]; dtype=3; x.long()",
+static const char *const to_cases[] = {"x:f[a,b]; dtype=1; x.double()",
+                                       "x:f[a,b]; dtype=3; x.long()",
                                        "x:i5[a,b]; dtype=0; x.float()", NULL};
 const struct op op_to = {.name = "to",
                          .min_in = 1,

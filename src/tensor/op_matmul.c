@@ -33,7 +33,7 @@ static int run_gemm(const struct node *n, const struct gemm *g)
               : 0;
 }
 
-// --- sums over rows, for biases -------------------------------------------------------------------------------
+// --- sums over rows, for biases
 
 struct column_job {
     const det_tensor *g;
@@ -49,7 +49,8 @@ static void column_piece(void *ctx, int piece)
     const struct column_job *j = ctx;
     int64_t at = (int64_t)piece * COLUMN_PIECE;
     int width = (int)MIN(j->cols - at, (int64_t)COLUMN_PIECE);
-    const char *src = (const char *)j->g->data + at * (int64_t)det_dtype_size((det_dtype)j->g->dtype);
+    const char *src =
+        (const char *)j->g->data + at * (int64_t)det_dtype_size((det_dtype)j->g->dtype);
     kernels->column_sum(src, j->g->dtype == DET_BF16, j->rows, j->cols, width, j->out + at,
                         j->accumulate);
 }
@@ -68,13 +69,14 @@ static void give_bias_grad(struct node *n, int i, det_tensor *g, int64_t rows, i
     if (!gb) return;
     j.out = gb->data;
     int pieces = (int)((cols + COLUMN_PIECE - 1) / COLUMN_PIECE);
-    if (rows * cols > 64 << 10) pool_run(pieces, column_piece, &j);
+    if (rows * cols > 64 << 10)
+        pool_run(pieces, column_piece, &j);
     else
         for (int p = 0; p < pieces; p++)
             column_piece(&j, p);
 }
 
-// --- linear -----------------------------------------------------------------------------------------------------
+// --- linear
 
 struct linear_attr {
     enum gemm_act act;
@@ -223,8 +225,8 @@ static int linear_backward(struct node *n)
             saved = n->aux[LINEAR_AUX_PRE];
         }
         if (before)
-            ew_run(ew_unary_grad(id, (det_dtype)g->dtype), (det_tensor *const[]){before, g, saved}, 3,
-                   NULL);
+            ew_run(ew_unary_grad(id, (det_dtype)g->dtype), (det_tensor *const[]){before, g, saved},
+                   3, NULL);
         tensor_release(g);
         if (!(g = before)) return DET_ENOMEM;
     }
@@ -289,10 +291,10 @@ det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
     return OP_APPLY(&op_linear, a, x, weight, bias);
 }
 
-// --- matmul -------------------------------------------------------------------------------------------------------
+// --- matmul
 
-// The operation itself: (batch..., m, k) by (batch..., k, n) with equal batches. det_matmul brings every
-// other form to this one.
+// The operation itself: (batch..., m, k) by (batch..., k, n) with equal batches. det_matmul brings
+// every other form to this one.
 struct matmul_attr {
     bool bf16;
 };
@@ -304,7 +306,7 @@ static int matmul_infer(struct node *n)
     int d = a->ndim, rc = want_floats(n, 2);
     if (rc) return rc;
     if (d < 2 || b->ndim != d || a->shape[d - 1] != b->shape[d - 2] ||
-        memcmp(a->shape, b->shape, (size_t)(d - 2) * sizeof *a->shape))
+        memcmp(a->shape, b->shape, (size_t)(d - 2) * sizeof *a->shape) != 0)
         return node_fail(n, DET_ESHAPE, "%s by %s", TENSOR_TEXT(a), TENSOR_TEXT(b));
     attr->bf16 = computes_in_bf16(n);
     if (!attr->bf16 && a->dtype != b->dtype)
@@ -323,8 +325,10 @@ static bool batch_stride(const det_tensor *t, int64_t *stride)
     *stride = 0;
     for (int d = t->ndim - 3; d >= 0; d--) {
         if (t->shape[d] == 1) continue;
-        if (expected < 0) *stride = t->stride[d];
-        else if (t->stride[d] != expected) return false;
+        if (expected < 0)
+            *stride = t->stride[d];
+        else if (t->stride[d] != expected)
+            return false;
         expected = t->stride[d] * t->shape[d];
     }
     return true;
@@ -380,8 +384,8 @@ static int matmul_backward(struct node *n)
 }
 
 static const char *const matmul_cases[] = {
-    "x:f[a,b] y:f[b,c]; ; x @ y",          "x:f[2,a,b] y:f[2,b,c]; ; x @ y",
-    "x:f[65,130] y:f[130,70]; ; x @ y",    "x:f[3,2,40,33] y:f[3,2,33,20]; ; x @ y",
+    "x:f[a,b] y:f[b,c]; ; x @ y",         "x:f[2,a,b] y:f[2,b,c]; ; x @ y",
+    "x:f[65,130] y:f[130,70]; ; x @ y",   "x:f[3,2,40,33] y:f[3,2,33,20]; ; x @ y",
     "x:f[16,2100] y:f[2100,20]; ; x @ y", NULL};
 const struct op op_matmul = {.name = "matmul",
                              .min_in = 2,

@@ -1,5 +1,5 @@
-// Unit op_random.c: tensors of random numbers. Each call takes one number of the thread's stream; the
-// values are a function of (seed, step, that number, element).
+// Unit op_random.c: tensors of random numbers. Each call takes one number of the thread's stream;
+// the values are a function of (seed, step, that number, element).
 #include "tensor/random.h"
 
 #include "base/rng.h"

@@ -26,8 +26,10 @@ static int sum_infer(struct node *n)
         reduced |= 1u << d;
     }
     for (int d = 0; d < x->ndim; d++) {
-        if (!(reduced >> d & 1)) shape[ndim++] = x->shape[d];
-        else if (a->keepdim) shape[ndim++] = 1;
+        if (!(reduced >> d & 1))
+            shape[ndim++] = x->shape[d];
+        else if (a->keepdim)
+            shape[ndim++] = 1;
     }
     for (a->dims.n = 0; reduced; reduced &= reduced - 1)
         a->dims.v[a->dims.n++] = __builtin_ctz(reduced);
@@ -70,7 +72,8 @@ static int sum_backward(struct node *n)
 }
 
 static const char *const sum_cases[] = {"x:f[a,b,c]; dims=0,2; x.sum((0,2))",
-                                        "x:f[a,b,c]; dims=1 keepdim=1; x.sum(1, keepdim=True)", NULL};
+                                        "x:f[a,b,c]; dims=1 keepdim=1; x.sum(1, keepdim=True)",
+                                        NULL};
 const struct op op_sum = {.name = "sum",
                           .min_in = 1,
                           .max_in = 1,

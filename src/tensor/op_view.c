@@ -1,4 +1,5 @@
-// Unit op_view.c: other looks at the same memory: reshape, permute, slice, expand and their relatives.
+// Unit op_view.c: other looks at the same memory: reshape, permute, slice, expand and their
+// relatives.
 #include "tensor/elementwise.h"
 #include "tensor/ops.h"
 
@@ -17,7 +18,7 @@ static int view_forward(struct node *n)
     return share_memory(n, 0);
 }
 
-// --- reshape -----------------------------------------------------------------------------------------------
+// --- reshape
 
 static const struct attr_field dims_attrs[] = {{"dims", ATTR_DIMS, 0}, {NULL, 0, 0}};
 
@@ -72,7 +73,8 @@ static int reshape_backward(struct node *n)
 }
 
 static const char *const reshape_cases[] = {"dense|x:f[a,b,c]; dims=a*b,c; x.reshape(a*b,c)",
-                                            "dense|x:f[a,b,c]; dims=a,1,b*c; x.reshape(a,1,b*c)", NULL};
+                                            "dense|x:f[a,b,c]; dims=a,1,b*c; x.reshape(a,1,b*c)",
+                                            NULL};
 const struct op op_reshape = {.name = "reshape",
                               .min_in = 1,
                               .max_in = 1,
@@ -97,8 +99,10 @@ static bool resolve_shape(const char *what, const det_tensor *x, const int64_t *
     for (int i = 0; i < n; i++) {
         out->v[i] = shape[i];
         bool bad = shape[i] < -1 || (shape[i] == -1 && open >= 0);
-        if (shape[i] == -1) open = i;
-        else if (!bad) bad = __builtin_mul_overflow(known, shape[i], &known);
+        if (shape[i] == -1)
+            open = i;
+        else if (!bad)
+            bad = __builtin_mul_overflow(known, shape[i], &known);
         if (bad) {
             det_raise(DET_ESHAPE, "%s: %s is not a shape (one size may be -1)", what,
                       shape_text(shape, n));
@@ -199,7 +203,7 @@ det_tensor *det_unsqueeze(det_tensor *x, int dim)
     return reshape_to(x, &to);
 }
 
-// --- permute --------------------------------------------------------------------------------------------------
+// --- permute
 
 static int permute_infer(struct node *n)
 {
@@ -267,7 +271,7 @@ det_tensor *det_transpose(det_tensor *x, int dim0, int dim1)
     return OP_APPLY(&op_permute, p, x);
 }
 
-// --- slice --------------------------------------------------------------------------------------------------------
+// --- slice
 
 struct slice_attr {
     int64_t dim, start, end, step;
@@ -334,10 +338,10 @@ static int slice_backward(struct node *n)
     return 0;
 }
 
-static const char *const slice_cases[] = {
-    "x:f[a,B,c]; dim=1 start=1 end=4 step=1; x[:,1:4]",
-    "x:f[a,B,c]; dim=1 start=0 end=-1 step=2; x[:,0:-1:2]",
-    "x:f[a,B,c]; dim=1 start=2 end=3 step=1 drop=1; x[:,2]", NULL};
+static const char *const slice_cases[] = {"x:f[a,B,c]; dim=1 start=1 end=4 step=1; x[:,1:4]",
+                                          "x:f[a,B,c]; dim=1 start=0 end=-1 step=2; x[:,0:-1:2]",
+                                          "x:f[a,B,c]; dim=1 start=2 end=3 step=1 drop=1; x[:,2]",
+                                          NULL};
 const struct op op_slice = {.name = "slice",
                             .min_in = 1,
                             .max_in = 1,
@@ -386,7 +390,7 @@ int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_ou
     return tape_failed() ? DET_ESTATE : n;
 }
 
-// --- expand ---------------------------------------------------------------------------------------------------------
+// --- expand
 
 static int expand_infer(struct node *n)
 {
@@ -437,7 +441,7 @@ det_tensor *det_expand(det_tensor *x, const int64_t *shape, int n)
     return OP_APPLY(&op_expand, to, x);
 }
 
-// --- detach -----------------------------------------------------------------------------------------------------------
+// --- detach
 
 det_tensor *det_detach(det_tensor *t)
 {

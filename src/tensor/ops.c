@@ -7,8 +7,7 @@
 const struct op *const op_table[] = {
 #include "tensor/kernels/unary.def"
 #include "tensor/kernels/predicate.def"
-    OPS(ROW)
-};
+    OPS(ROW)};
 #undef UNARY
 #undef PREDICATE
 

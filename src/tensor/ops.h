@@ -1,5 +1,5 @@
-// tensor/ops.h: the rows of the operation table. OPS is the only list; the rows themselves stand in the
-// op_*.c files, next to what they do. Private to the layer.
+// tensor/ops.h: the rows of the operation table. OPS is the only list; the rows themselves stand in
+// the op_*.c files, next to what they do. Private to the layer.
 #pragma once
 
 #include "tensor/node.h"
@@ -12,11 +12,13 @@
 #undef PREDICATE
 
 // All others; the lines of unary.def and predicate.def are in the table too.
+// clang-format off
 #define OPS(O)                                                                                     \
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
     O(linear) O(linear_act) O(matmul) O(sum)
+// clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;
 OPS(OPS_DECLARE)

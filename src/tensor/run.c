@@ -1,8 +1,8 @@
 // Unit run.c: records calls of operations and runs them.
 //
-// An operation runs when it is called, except those marked OP_DEFER: they wait for their consumer. When
-// it comes, either the fusion table merges the two (the producer is then ABSORBED and its own output is
-// never computed, unless somebody asks for it later) or the producer runs first.
+// An operation runs when it is called, except those marked OP_DEFER: they wait for their consumer.
+// When it comes, either the fusion table merges the two (the producer is then ABSORBED and its own
+// output is never computed, unless somebody asks for it later) or the producer runs first.
 //
 //                    consumer absorbs it
 //     PENDING ---------------------------> ABSORBED
@@ -16,15 +16,15 @@
 
 #include "tensor/elementwise.h"
 
-// --- types of inputs ----------------------------------------------------------------------------------
+// --- types of inputs
 
 // torch's order: floats beat integers, larger beats smaller; single numbers (0 dims) do not widen a
 // tensor of their own category.
 static det_dtype common_type(det_tensor *const *in, int n_in)
 {
     static const uint8_t rank[DET_N_DTYPES] = {
-        [DET_BOOL] = 0, [DET_U8] = 1, [DET_I32] = 2, [DET_I64] = 3, [DET_BF16] = 4, [DET_F32] = 5,
-        [DET_F64] = 6};
+        [DET_BOOL] = 0, [DET_U8] = 1,  [DET_I32] = 2, [DET_I64] = 3,
+        [DET_BF16] = 4, [DET_F32] = 5, [DET_F64] = 6};
     int best = -1, best_single = -1;
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) continue;
@@ -48,9 +48,10 @@ static void convert_inputs(const struct op *op, const struct tape *tape, det_ten
         if (in[i] && in[i]->dtype != to) in[i] = det_to(in[i], to);
 }
 
-// --- recording ------------------------------------------------------------------------------------------
+// --- recording
 
-static struct node *node_new(struct tape *tape, const struct op *op, det_tensor *const *in, int n_in)
+static struct node *node_new(struct tape *tape, const struct op *op, det_tensor *const *in,
+                             int n_in)
 {
     size_t in_bytes = (size_t)n_in * (sizeof(det_tensor *) + sizeof(uint32_t));
     struct node *n = tape_alloc(tape, sizeof *n + in_bytes);
@@ -170,7 +171,7 @@ void node_rewrite(struct node *n, const struct op *op, det_tensor *const *in, in
     memcpy(n->attr, attr, attr_bytes);
 }
 
-// --- running ----------------------------------------------------------------------------------------------
+// --- running
 
 static int finish_inputs(struct node *n)
 {
@@ -217,7 +218,7 @@ void tape_finish(struct tape *tape)
     }
 }
 
-// --- for infer ----------------------------------------------------------------------------------------------
+// --- for infer
 
 int node_dim(const struct node *n, int64_t dim, int ndim, int *out)
 {

@@ -1,4 +1,5 @@
-// Unit tape.c: what a thread is doing: its scopes, its sticky error, its switches, its random stream.
+// Unit tape.c: what a thread is doing: its scopes, its sticky error, its switches, its random
+// stream.
 #include "tensor/node.h"
 
 #include "base/rng.h"
@@ -95,7 +96,7 @@ void tape_own(struct tape *t, det_tensor *x)
     x->on_tape = true;
 }
 
-// --- scopes ---------------------------------------------------------------------------------------
+// --- scopes
 
 void det_scope_begin(void)
 {
@@ -182,7 +183,7 @@ void node_release(struct node *n)
     n->n_in = 0;
 }
 
-// --- errors ---------------------------------------------------------------------------------------
+// --- errors
 
 bool tape_failed(void)
 {
@@ -219,8 +220,10 @@ int node_fail(const struct node *n, int code, const char *fmt, ...)
 {
     char path[160] = "", prefix[256];
     origin_path(n->origin, path, sizeof path);
-    if (path[0]) snprintf(prefix, sizeof prefix, "%s '%s': ", n->op->name, path);
-    else snprintf(prefix, sizeof prefix, "%s: ", n->op->name);
+    if (path[0])
+        snprintf(prefix, sizeof prefix, "%s '%s': ", n->op->name, path);
+    else
+        snprintf(prefix, sizeof prefix, "%s: ", n->op->name);
     va_list args;
     va_start(args, fmt);
     raise_v(code, prefix, fmt, args);
@@ -238,7 +241,7 @@ int det_check(det_err *err)
     return code;
 }
 
-// --- switches and randomness ------------------------------------------------------------------------
+// --- switches and randomness
 
 const struct origin *tape_set_origin(const struct origin *origin)
 {

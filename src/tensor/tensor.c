@@ -10,8 +10,8 @@ static const struct {
     size_t size;
     bool is_float;
 } dtype_rows[DET_N_DTYPES] = {
-    [DET_F32] = {"f32", 4, true},  [DET_F64] = {"f64", 8, true},  [DET_BF16] = {"bf16", 2, true},
-    [DET_I64] = {"i64", 8, false}, [DET_I32] = {"i32", 4, false}, [DET_U8] = {"u8", 1, false},
+    [DET_F32] = {"f32", 4, true},    [DET_F64] = {"f64", 8, true},  [DET_BF16] = {"bf16", 2, true},
+    [DET_I64] = {"i64", 8, false},   [DET_I32] = {"i32", 4, false}, [DET_U8] = {"u8", 1, false},
     [DET_BOOL] = {"bool", 1, false},
 };
 
@@ -30,7 +30,7 @@ bool det_dtype_is_float(det_dtype dtype)
     return (unsigned)dtype < DET_N_DTYPES && dtype_rows[dtype].is_float;
 }
 
-// --- shapes -----------------------------------------------------------------------------------------
+// --- shapes
 
 const char *shape_text(const int64_t *shape, int ndim)
 {
@@ -104,7 +104,7 @@ static void set_strides(det_tensor *t, const int *order)
     }
 }
 
-// --- headers and memory -------------------------------------------------------------------------------
+// --- headers and memory
 
 // Number of elements, or -1 if sizes are negative or too many to address.
 static int64_t count_elements(const int64_t *shape, int ndim)
@@ -160,10 +160,12 @@ det_tensor *tensor_new_like(const det_tensor *like)
 
 static int check_shape(det_dtype dtype, const int64_t *shape, int ndim)
 {
-    if ((unsigned)dtype >= DET_N_DTYPES) det_raise(DET_EDTYPE, "unknown dtype %d", (int)dtype);
+    if ((unsigned)dtype >= DET_N_DTYPES)
+        det_raise(DET_EDTYPE, "unknown dtype %d", (int)dtype);
     else if (ndim < 0 || ndim > DET_MAX_DIMS)
         det_raise(DET_ESHAPE, "%d dims; a tensor has 0 to %d", ndim, DET_MAX_DIMS);
-    else if (ndim && !shape) det_raise(DET_EINVAL, "shape is NULL");
+    else if (ndim && !shape)
+        det_raise(DET_EINVAL, "shape is NULL");
     else if (count_elements(shape, ndim) < 0)
         det_raise(DET_ESHAPE, "shape %s is negative or too large", shape_text(shape, ndim));
     return tape_failed();
@@ -215,7 +217,7 @@ int node_allocate(struct node *n)
     return 0;
 }
 
-// --- making ---------------------------------------------------------------------------------------------
+// --- making
 
 det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim)
 {
@@ -253,8 +255,10 @@ det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void
 {
     det_tensor *t = det_empty(dtype, shape, ndim);
     if (t && t->numel) {
-        if (data) memcpy(t->data, data, t->storage->n_bytes);
-        else det_raise(DET_EINVAL, "det_from: data is NULL");
+        if (data)
+            memcpy(t->data, data, t->storage->n_bytes);
+        else
+            det_raise(DET_EINVAL, "det_from: data is NULL");
     }
     return tape_failed() ? NULL : t;
 }
@@ -266,8 +270,10 @@ det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *da
     t->storage = storage_borrow(data, (size_t)t->numel * det_dtype_size(dtype));
     t->data = data;
     tape_own(tape_get(), t);
-    if (!t->storage) det_raise(DET_ENOMEM, "det_borrow: no memory");
-    else if (!data && t->numel) det_raise(DET_EINVAL, "det_borrow: data is NULL");
+    if (!t->storage)
+        det_raise(DET_ENOMEM, "det_borrow: no memory");
+    else if (!data && t->numel)
+        det_raise(DET_EINVAL, "det_borrow: data is NULL");
     return tape_failed() ? NULL : t;
 }
 
@@ -298,7 +304,7 @@ det_tensor *det_eye(det_dtype dtype, int64_t n)
     return t;
 }
 
-// --- looking ----------------------------------------------------------------------------------------------
+// --- looking
 
 det_dtype det_dtype_of(const det_tensor *t)
 {
@@ -343,12 +349,14 @@ bool det_is_contiguous(const det_tensor *t)
 
 const char *det_describe(const det_tensor *t, char *buf, size_t size)
 {
-    if (!t) snprintf(buf, size, "NULL");
-    else snprintf(buf, size, "%s %s", TENSOR_TEXT(t), det_dtype_name((det_dtype)t->dtype));
+    if (!t)
+        snprintf(buf, size, "NULL");
+    else
+        snprintf(buf, size, "%s %s", TENSOR_TEXT(t), det_dtype_name((det_dtype)t->dtype));
     return buf;
 }
 
-// --- copies in another order ---------------------------------------------------------------------------------
+// --- copies in another order
 
 static det_tensor *copy_in_order(det_tensor *t, const int *order)
 {
@@ -381,8 +389,10 @@ const void *det_data(det_tensor *t)
     if (tape_failed()) return NULL;
     det_tensor *c = tensor_row_major(t);
     if (!c) return NULL;
-    if (c == t) det_unref(c);
-    else tape_own(tape_get(), c);
+    if (c == t)
+        det_unref(c);
+    else
+        tape_own(tape_get(), c);
     return c->data;
 }
 
@@ -421,7 +431,7 @@ double det_item(det_tensor *t)
     return value;
 }
 
-// --- writing in place ------------------------------------------------------------------------------------------
+// --- writing in place
 
 // Everything recorded so far must have read the old content before it changes.
 static bool may_write(det_tensor *t, const char *function)
@@ -478,7 +488,8 @@ static bool broadcasts_to(const det_tensor *from, const det_tensor *to)
 static bool may_write_from(det_tensor *t, det_tensor *from, const char *function)
 {
     if (!may_write(t, function)) return false;
-    if (!from) det_raise(DET_EINVAL, "%s: the source is NULL", function);
+    if (!from)
+        det_raise(DET_EINVAL, "%s: the source is NULL", function);
     else if (!broadcasts_to(from, t))
         det_raise(DET_ESHAPE, "%s: %s does not broadcast to %s", function, TENSOR_TEXT(from),
                   TENSOR_TEXT(t));

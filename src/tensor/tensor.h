@@ -3,8 +3,8 @@
 
 #include "det/tensor.h"
 
-// Where an operation was called from: a chain of names, innermost first. Error messages show it as a
-// path ("encoder.0.fc1"). Embedded in modules, so it lives as long as they do.
+// Where an operation was called from: a chain of names, innermost first. Error messages show it as
+// a path ("encoder.0.fc1"). Embedded in modules, so it lives as long as they do.
 struct origin {
     const struct origin *parent;
     const char *name;
@@ -25,13 +25,13 @@ void *tensor_memory(det_tensor *t);
 void tensor_touch(det_tensor *t);
 
 // Moves the content of n leaf tensors into one block, each padded with zeros to TENSOR_FLAT_ALIGN
-// elements, and gives them gradients in a second block of the same layout: one loop then serves them
-// all. The tensors share the blocks' lifetime. Returns 0, or DET_ENOMEM with nothing changed.
+// elements, and gives them gradients in a second block of the same layout: one loop then serves
+// them all. The tensors share the blocks' lifetime. Returns 0, or DET_ENOMEM with nothing changed.
 enum { TENSOR_FLAT_ALIGN = 16 };
 struct flat {
     float *value, *grad;
-    int64_t n_elements;  // padding included
-    int64_t *offset;     // of each tensor, n entries and the end
+    int64_t n_elements; // padding included
+    int64_t *offset;    // of each tensor, n entries and the end
     struct storage *value_storage, *grad_storage;
 };
 int flat_init(struct flat *flat, det_tensor **t, int n, det_err *err);

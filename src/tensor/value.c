@@ -138,7 +138,8 @@ static struct item *item_find(const det_value *dict, const char *key, int64_t nu
     if (!dict || dict->kind != DET_V_DICT) return NULL;
     for (int i = 0; i < dict->c.n; i++) {
         struct item *item = &dict->c.items[i];
-        bool same = key ? item->key && !strcmp(item->key, key) : !item->key && item->number == number;
+        bool same =
+            key ? item->key && !strcmp(item->key, key) : !item->key && item->number == number;
         if (same) return item;
     }
     return NULL;
@@ -180,7 +181,7 @@ det_kind det_value_kind(const det_value *v)
 
 const char *det_kind_name(det_kind kind)
 {
-    static const char *const names[] = {"None", "bool", "int",   "float", "str",
+    static const char *const names[] = {"None",   "bool", "int",   "float", "str",
                                         "tensor", "list", "tuple", "dict"};
     return (unsigned)kind < STATIC_LEN(names) ? names[kind] : "unknown";
 }

@@ -1,6 +1,6 @@
-// Program op_parity: runs every case of the operation table and writes inputs, results and gradients for
-// op_parity.py to compare with torch. Output, per run: one line of JSON, then the arrays it lists, raw
-// and row-major.
+// Program op_parity: runs every case of the operation table and writes inputs, results and
+// gradients for op_parity.py to compare with torch. Output, per run: one line of JSON, then the
+// arrays it lists, raw and row-major.
 #include "support/op_cases.h"
 
 static void write_array(det_tensor *t)
@@ -11,8 +11,8 @@ static void write_array(det_tensor *t)
 
 static void describe(const char *key, const char *name, const det_tensor *t, bool *first)
 {
-    printf("%s{\"what\": \"%s\", \"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [", *first ? "" : ", ",
-           key, name, det_dtype_name((det_dtype)t->dtype));
+    printf("%s{\"what\": \"%s\", \"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [",
+           *first ? "" : ", ", key, name, det_dtype_name((det_dtype)t->dtype));
     for (int d = 0; d < t->ndim; d++)
         printf("%s%lld", d ? ", " : "", (long long)t->shape[d]);
     printf("]}");
@@ -22,10 +22,11 @@ static void describe(const char *key, const char *name, const det_tensor *t, boo
 static void print_header(const struct op_case *c, det_dtype dtype, enum case_layout layout,
                          const char *error)
 {
-    printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"layout\": %d, \"shapes_only\": %s, \"error\": \"%s\", "
+    printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"layout\": %d, \"shapes_only\": %s, \"error\": "
+           "\"%s\", "
            "\"expr\": \"%s\", \"attrs\": \"%s\", \"letters\": {",
-           c->op->name, det_dtype_name(dtype), (int)layout, c->shapes_only ? "true" : "false", error,
-           c->expr, c->attr_text);
+           c->op->name, det_dtype_name(dtype), (int)layout, c->shapes_only ? "true" : "false",
+           error, c->expr, c->attr_text);
     bool first = true;
     for (int l = 'A'; l <= 'z'; l++)
         if (c->letter[l]) {
@@ -35,7 +36,8 @@ static void print_header(const struct op_case *c, det_dtype dtype, enum case_lay
     printf("}, \"arrays\": [");
 }
 
-static bool run_case(const struct op_case *c, det_dtype dtype, enum case_layout layout, uint64_t seed)
+static bool run_case(const struct op_case *c, det_dtype dtype, enum case_layout layout,
+                     uint64_t seed)
 {
     det_tensor *in[CASE_MAX_IN], *grad_out[NODE_MAX_OUT] = {0};
     det_manual_seed(seed);
@@ -61,7 +63,8 @@ static bool run_case(const struct op_case *c, det_dtype dtype, enum case_layout 
         grad_out[o] = det_randn(DET_F64, n->out[o]->shape, n->out[o]->ndim);
         grad_out[o] = det_to(grad_out[o], (det_dtype)n->out[o]->dtype);
         det_set_grad_enabled(true);
-        det_tensor *part = det_sum(det_mul(det_to(n->out[o], DET_F64), det_to(grad_out[o], DET_F64)));
+        det_tensor *part =
+            det_sum(det_mul(det_to(n->out[o], DET_F64), det_to(grad_out[o], DET_F64)));
         total = total ? det_add(total, part) : part;
     }
     if (total) det_backward(total);

@@ -11,7 +11,8 @@ static void malformed(const struct op_case *c)
     abort();
 }
 
-// term = number | letter; product = term [* term]...; sum = product [+ product]...; a leading - negates
+// term = number | letter; product = term [* term]...; sum = product [+ product]...; a leading -
+// negates
 static double expression(struct op_case *c, const char **p)
 {
     double sum = 0;
@@ -90,10 +91,18 @@ static void parse_attr(struct op_case *c, const char **p)
         d.v[d.n++] = (int64_t)expression(c, p);
     }
     switch (f->type) {
-    case ATTR_INT: *(int64_t *)at = (int64_t)v; break;
-    case ATTR_REAL: *(double *)at = v; break;
-    case ATTR_BOOL: *(bool *)at = v != 0; break;
-    case ATTR_DIMS: *(struct dims *)at = d; break;
+    case ATTR_INT:
+        *(int64_t *)at = (int64_t)v;
+        break;
+    case ATTR_REAL:
+        *(double *)at = v;
+        break;
+    case ATTR_BOOL:
+        *(bool *)at = v != 0;
+        break;
+    case ATTR_DIMS:
+        *(struct dims *)at = d;
+        break;
     }
 }
 
@@ -132,16 +141,26 @@ static double value(const struct op_case *c, int input, int64_t k, uint64_t seed
     uint64_t stream = 100 + (uint64_t)input;
     double u = rng_unit(seed, stream, (uint64_t)k), g = rng_normal(seed, stream, (uint64_t)k);
     switch (c->kind[input]) {
-    case 'f': return g;
+    case 'f':
+        return g;
     case 'p':
-    case 'c': return 0.5 + 1.5 * u;
-    case 'u': return 1.8 * u - 0.9;
-    case 'd': return floor(8 * u - 4) + 0.1 + 0.3 * fmod(1000 * u, 1);
-    case 'n': return u < 0.1 ? NAN : u < 0.2 ? INFINITY : u < 0.3 ? -INFINITY : u < 0.4 ? 0 : g;
-    case 's': return u < 0.5 ? -1 : 1;
-    case 'b': return u < 0.5;
-    case 'i': return (double)rng_below(seed, stream, (uint64_t)k, (uint64_t)c->below[input]);
-    default: malformed(c); return 0;
+    case 'c':
+        return 0.5 + 1.5 * u;
+    case 'u':
+        return 1.8 * u - 0.9;
+    case 'd':
+        return floor(8 * u - 4) + 0.1 + 0.3 * fmod(1000 * u, 1);
+    case 'n':
+        return u < 0.1 ? NAN : u < 0.2 ? INFINITY : u < 0.3 ? -INFINITY : u < 0.4 ? 0 : g;
+    case 's':
+        return u < 0.5 ? -1 : 1;
+    case 'b':
+        return u < 0.5;
+    case 'i':
+        return (double)rng_below(seed, stream, (uint64_t)k, (uint64_t)c->below[input]);
+    default:
+        malformed(c);
+        return 0;
     }
 }
 

@@ -1,5 +1,5 @@
-// Unit elementwise.c: loops over f32 and bf16 elements (bf16 is computed in f32), one per line of the
-// .def files.
+// Unit elementwise.c: loops over f32 and bf16 elements (bf16 is computed in f32), one per line of
+// the .def files.
 #include "tensor/kernels/kernels.h"
 
 #include "tensor/kernels/loops.h"
@@ -28,29 +28,30 @@
 #define REMAINDER(a, b) ((a) - (b)*floorf((a) / (b)))
 #define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
 
-#define UNARY(name, test, torch, saved, value, grad)                                               \
-    EW_LOOP1(name##_f32, float, float, AS_IS, AS_IS, value)                                        \
-    EW_LOOP1(name##_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, value)                     \
-    EW_LOOP2(name##_grad_f32, float, float, AS_IS, AS_IS, g, SAVED_##saved,                        \
-             EW_PARAMS;, ((void)SAVED_##saved, grad))                                              \
-    EW_LOOP2(name##_grad_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, g, SAVED_##saved,     \
-             EW_PARAMS;, ((void)SAVED_##saved, grad))
+#define UNARY(name, test, torch, saved, value, grad)                                           \
+    EW_LOOP1(name##_f32, float, float, AS_IS, AS_IS, value)                                    \
+    EW_LOOP1(name##_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, value)                 \
+    EW_LOOP2(name##_grad_f32, float, float, AS_IS, AS_IS, g, SAVED_##saved, EW_PARAMS;         \
+             , ((void)SAVED_##saved, grad))                                                    \
+    EW_LOOP2(name##_grad_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, g, SAVED_##saved, \
+             EW_PARAMS;                                                                        \
+             , ((void)SAVED_##saved, grad))
 #include "tensor/kernels/unary.def"
 #undef UNARY
 
-#define PREDICATE(name, torch, value)                                                              \
-    EW_LOOP1(name##_f32, uint8_t, float, AS_IS, AS_IS, value)                                      \
+#define PREDICATE(name, torch, value)                         \
+    EW_LOOP1(name##_f32, uint8_t, float, AS_IS, AS_IS, value) \
     EW_LOOP1(name##_bf16, uint8_t, uint16_t, bf16_to_f32, AS_IS, value)
 #include "tensor/kernels/predicate.def"
 #undef PREDICATE
 
-#define BINARY(name, value)                                                                        \
-    EW_LOOP2(name##2_f32, float, float, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)                   \
+#define BINARY(name, value)                                                      \
+    EW_LOOP2(name##2_f32, float, float, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value) \
     EW_LOOP2(name##2_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, a, b, EW_NO_PARAMS, value)
 #define FLOAT_BINARY BINARY
 #define INT_BINARY(name, value)
-#define COMPARE(name, value)                                                                       \
-    EW_LOOP2(name##2_f32, uint8_t, float, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)                 \
+#define COMPARE(name, value)                                                       \
+    EW_LOOP2(name##2_f32, uint8_t, float, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value) \
     EW_LOOP2(name##2_bf16, uint8_t, uint16_t, bf16_to_f32, AS_IS, a, b, EW_NO_PARAMS, value)
 #include "tensor/kernels/binary.def"
 #undef BINARY
@@ -80,8 +81,8 @@ static void axpy_bf16(int64_t n, void *const *p, const int64_t *stride, const do
     char *out = p[0];
     const char *in = p[1];
     for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])
-        *(uint16_t *)out = f32_to_bf16(bf16_to_f32(*(uint16_t *)out) +
-                                       a * bf16_to_f32(*(const uint16_t *)in));
+        *(uint16_t *)out =
+            f32_to_bf16(bf16_to_f32(*(uint16_t *)out) + a * bf16_to_f32(*(const uint16_t *)in));
 }
 
 CAST(cast_f32_bf16, uint16_t, float, f32_to_bf16)
@@ -90,9 +91,9 @@ CAST(cast_f32_f32, float, float, AS_IS)
 CAST(cast_bf16_bf16, uint16_t, uint16_t, AS_IS)
 CAST(cast_u8_f32, float, uint8_t, AS_IS)
 
-#define HOT(name)                                                                                  \
-    {                                                                                              \
-        [DET_F32] = name##_f32, [DET_BF16] = name##_bf16                                           \
+#define HOT(name)                                        \
+    {                                                    \
+        [DET_F32] = name##_f32, [DET_BF16] = name##_bf16 \
     }
 
 static const ew_fn unary_table[N_UNARY][DET_N_DTYPES] = {

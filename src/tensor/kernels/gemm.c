@@ -1,13 +1,13 @@
 // Unit gemm.c: f32 matrix multiplication with a tile of C in registers.
 //
-// A tile is mr rows by nv vectors. Each step of k loads nv vectors of B and mr single elements of A and
-// does mr * nv multiply-adds; with 32 registers 8 x 3 keeps both multiply units busy, with 16 it is
-// 6 x 2. Sums over k run in one fixed order, whatever the tile, so results do not depend on the blocking.
+// A tile is mr rows by nv vectors. Each step of k loads nv vectors of B and mr single elements of A
+// and does mr * nv multiply-adds; with 32 registers 8 x 3 keeps both multiply units busy, with 16
+// it is 6 x 2. Sums over k run in one fixed order, whatever the tile, so results do not depend on
+// the blocking.
 #include "tensor/kernels/gemm.h"
 
 #include "tensor/kernels/kernels.h"
 #include "tensor/kernels/vmath.h"
-
 
 #if defined(DET_ISA_avx512)
 enum { MAX_NV = 3 };
@@ -21,20 +21,20 @@ enum { MAX_NV = 2 };
 #endif
 
 // One step of k: row i of the tile gets element a(i) times the nv vectors of b.
-#define STEP(element)                                                                              \
-    do {                                                                                           \
-        vf bv[MAX_NV];                                                                             \
-        UNROLL(3)                                                                                  \
-        for (int j = 0; j < nv; j++)                                                               \
-            bv[j] = vf_load(b + j * LANES);                                                        \
-        b += p->b_stride;                                                                          \
-        UNROLL(16)                                                                                 \
-        for (int i = 0; i < mr; i++) {                                                             \
-            const float ai = (element);                                                            \
-            UNROLL(3)                                                                              \
-            for (int j = 0; j < nv; j++)                                                           \
-                sum[i * nv + j] += ai * bv[j];                                                     \
-        }                                                                                          \
+#define STEP(element)                          \
+    do {                                       \
+        vf bv[MAX_NV];                         \
+        UNROLL(3)                              \
+        for (int j = 0; j < nv; j++)           \
+            bv[j] = vf_load(b + j * LANES);    \
+        b += p->b_stride;                      \
+        UNROLL(16)                             \
+        for (int i = 0; i < mr; i++) {         \
+            const float ai = (element);        \
+            UNROLL(3)                          \
+            for (int j = 0; j < nv; j++)       \
+                sum[i * nv + j] += ai * bv[j]; \
+        }                                      \
     } while (0)
 
 INLINE void tile(const int mr, const int nv, const bool columns, const struct gemm_panel *p,
@@ -72,16 +72,16 @@ INLINE void tile(const int mr, const int nv, const bool columns, const struct ge
 typedef void (*tile_fn)(const struct gemm_panel *p, const float *a, float *c, int64_t ldc,
                         bool accumulate);
 
-#define TILE(mr, nv)                                                                               \
-    static __attribute__((noinline)) void tile_rows_##mr##_##nv(                                   \
-        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate)        \
-    {                                                                                              \
-        tile(mr, nv, false, p, a, c, ldc, accumulate);                                             \
-    }                                                                                              \
-    static __attribute__((noinline)) void tile_cols_##mr##_##nv(                                   \
-        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate)        \
-    {                                                                                              \
-        tile(mr, nv, true, p, a, c, ldc, accumulate);                                              \
+#define TILE(mr, nv)                                                                        \
+    static __attribute__((noinline)) void tile_rows_##mr##_##nv(                            \
+        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate) \
+    {                                                                                       \
+        tile(mr, nv, false, p, a, c, ldc, accumulate);                                      \
+    }                                                                                       \
+    static __attribute__((noinline)) void tile_cols_##mr##_##nv(                            \
+        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate) \
+    {                                                                                       \
+        tile(mr, nv, true, p, a, c, ldc, accumulate);                                       \
     }
 #define TILES_4(nv) TILE(1, nv) TILE(2, nv) TILE(3, nv) TILE(4, nv)
 #define TILES_6(nv) TILES_4(nv) TILE(5, nv) TILE(6, nv)
@@ -99,15 +99,33 @@ typedef void (*tile_fn)(const struct gemm_panel *p, const float *a, float *c, in
 TILES_14(1)
 TILES_12(2)
 TILES_8(3)
-#define TILE_TABLE(k) {{ROW_14(k, 1)}, {ROW_12(k, 2)}, {ROW_8(k, 3)}}
+#define TILE_TABLE(k)                   \
+    {                                   \
+        {ROW_14(k, 1)}, {ROW_12(k, 2)}, \
+        {                               \
+            ROW_8(k, 3)                 \
+        }                               \
+    }
 #elif defined(DET_ISA_avx2)
 TILES_12(1)
 TILES_6(2)
-#define TILE_TABLE(k) {{ROW_12(k, 1)}, {ROW_6(k, 2)}}
+#define TILE_TABLE(k)   \
+    {                   \
+        {ROW_12(k, 1)}, \
+        {               \
+            ROW_6(k, 2) \
+        }               \
+    }
 #else
 TILES_8(1)
 TILES_4(2)
-#define TILE_TABLE(k) {{ROW_8(k, 1)}, {ROW_4(k, 2)}}
+#define TILE_TABLE(k)   \
+    {                   \
+        {ROW_8(k, 1)},  \
+        {               \
+            ROW_4(k, 2) \
+        }               \
+    }
 #endif
 
 static const tile_fn tiles[2][MAX_NV][15] = {TILE_TABLE(rows), TILE_TABLE(cols)};
@@ -150,12 +168,14 @@ void KERNEL(gemm_panel)(const struct gemm_panel *p)
         int mr = (int)(p->m - i < mr_max ? p->m - i : mr_max);
         const float *a = p->a + i * (p->a_columns ? 1 : p->a_stride);
         float *c = p->c + i * p->ldc;
-        if (p->width == nv * LANES) row[mr](p, a, c, p->ldc, p->accumulate);
-        else tile_partial(row[mr], p, mr, nv, a, c);
+        if (p->width == nv * LANES)
+            row[mr](p, a, c, p->ldc, p->accumulate);
+        else
+            tile_partial(row[mr], p, mr, nv, a, c);
     }
 }
 
-// --- packing ---------------------------------------------------------------------------------------------
+// --- packing
 
 // r[i][j] <-> r[j][i], by swapping ever larger blocks across the diagonal.
 INLINE void transpose(vf *r)
@@ -198,15 +218,16 @@ static void pack_rows(const float *b, int64_t rs, int64_t k_end, int width, int 
     }
 }
 
-static void pack_strided(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, int padded,
-                         float *out)
+static void pack_strided(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width,
+                         int padded, float *out)
 {
     for (int64_t k = 0; k < k_end; k++, b += rs, out += padded)
         for (int j = 0; j < padded; j++)
             out[j] = j < width ? b[j * cs] : 0;
 }
 
-static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, int padded, float *out)
+static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, int padded,
+                         float *out)
 {
     for (int j = 0; j < padded; j += LANES) {
         int64_t k = 0;
@@ -230,12 +251,16 @@ static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, i
 void KERNEL(gemm_pack)(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, float *out)
 {
     const int padded = (width + LANES - 1) / LANES * LANES;
-    if (cs == 1) pack_rows(b, rs, k_end, width, padded, out);
-    else if (rs == 1) pack_columns(b, cs, k_end, width, padded, out);
-    else pack_strided(b, rs, cs, k_end, width, padded, out);
+    if (cs == 1)
+        pack_rows(b, rs, k_end, width, padded, out);
+    else if (rs == 1)
+        pack_columns(b, cs, k_end, width, padded, out);
+    else
+        pack_strided(b, rs, cs, k_end, width, padded, out);
 }
 
-INLINE void pack_tile(const float *a, int64_t rs, int64_t cs, const int mr, int64_t k_end, float *out)
+INLINE void pack_tile(const float *a, int64_t rs, int64_t cs, const int mr, int64_t k_end,
+                      float *out)
 {
     if (rs == 1) {
         for (int64_t k = 0; k < k_end; k++)
@@ -256,15 +281,22 @@ void KERNEL(gemm_pack_a)(const float *a, int64_t rs, int64_t cs, int64_t m, int6
         const float *from = a + i * rs;
         float *to = out + i * k_end;
         switch (mr) { // sizes known to the compiler copy in whole registers
-        case 6: pack_tile(from, rs, cs, 6, k_end, to); break;
-        case 8: pack_tile(from, rs, cs, 8, k_end, to); break;
-        case 12: pack_tile(from, rs, cs, 12, k_end, to); break;
-        default: pack_tile(from, rs, cs, mr, k_end, to);
+        case 6:
+            pack_tile(from, rs, cs, 6, k_end, to);
+            break;
+        case 8:
+            pack_tile(from, rs, cs, 8, k_end, to);
+            break;
+        case 12:
+            pack_tile(from, rs, cs, 12, k_end, to);
+            break;
+        default:
+            pack_tile(from, rs, cs, mr, k_end, to);
         }
     }
 }
 
-// --- finishing ---------------------------------------------------------------------------------------------
+// --- finishing
 
 INLINE float act_none(float x)
 {
@@ -281,36 +313,36 @@ INLINE float act_gelu(float x)
     return 0.5f * x * (1 + vm_erf(x * 0.70710678f));
 }
 
-#define FINISH(name, act)                                                                          \
-    static void finish_##name##_f32(const struct gemm_finish *f)                                   \
-    {                                                                                              \
-        const int width = f->width;                                                                \
-        for (int64_t i = 0; i < f->m; i++) {                                                       \
-            const float *c = f->c + i * f->ldc, *bias = f->bias;                                   \
-            float *out = (float *)f->out + i * f->ld_out;                                          \
-            float *pre = f->pre ? (float *)f->pre + i * f->ld_out : out;                           \
-            VECTOR_LOOP                                                                            \
-            for (int j = 0; j < width; j++) {                                                      \
-                float x = bias ? c[j] + bias[j] : c[j];                                            \
-                pre[j] = x;                                                                        \
-                out[j] = act(x);                                                                   \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    static void finish_##name##_bf16(const struct gemm_finish *f)                                  \
-    {                                                                                              \
-        const int width = f->width;                                                                \
-        for (int64_t i = 0; i < f->m; i++) {                                                       \
-            const float *c = f->c + i * f->ldc, *bias = f->bias;                                   \
-            uint16_t *out = (uint16_t *)f->out + i * f->ld_out;                                    \
-            uint16_t *pre = f->pre ? (uint16_t *)f->pre + i * f->ld_out : out;                     \
-            VECTOR_LOOP                                                                            \
-            for (int j = 0; j < width; j++) {                                                      \
-                float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j]));                  \
-                pre[j] = f32_to_bf16(x);                                                           \
-                out[j] = f32_to_bf16(act(x));                                                      \
-            }                                                                                      \
-        }                                                                                          \
+#define FINISH(name, act)                                                         \
+    static void finish_##name##_f32(const struct gemm_finish *f)                  \
+    {                                                                             \
+        const int width = f->width;                                               \
+        for (int64_t i = 0; i < f->m; i++) {                                      \
+            const float *c = f->c + i * f->ldc, *bias = f->bias;                  \
+            float *out = (float *)f->out + i * f->ld_out;                         \
+            float *pre = f->pre ? (float *)f->pre + i * f->ld_out : out;          \
+            VECTOR_LOOP                                                           \
+            for (int j = 0; j < width; j++) {                                     \
+                float x = bias ? c[j] + bias[j] : c[j];                           \
+                pre[j] = x;                                                       \
+                out[j] = act(x);                                                  \
+            }                                                                     \
+        }                                                                         \
+    }                                                                             \
+    static void finish_##name##_bf16(const struct gemm_finish *f)                 \
+    {                                                                             \
+        const int width = f->width;                                               \
+        for (int64_t i = 0; i < f->m; i++) {                                      \
+            const float *c = f->c + i * f->ldc, *bias = f->bias;                  \
+            uint16_t *out = (uint16_t *)f->out + i * f->ld_out;                   \
+            uint16_t *pre = f->pre ? (uint16_t *)f->pre + i * f->ld_out : out;    \
+            VECTOR_LOOP                                                           \
+            for (int j = 0; j < width; j++) {                                     \
+                float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j])); \
+                pre[j] = f32_to_bf16(x);                                          \
+                out[j] = f32_to_bf16(act(x));                                     \
+            }                                                                     \
+        }                                                                         \
     }
 FINISH(none, act_none)
 FINISH(relu, act_relu)

@@ -1,5 +1,6 @@
-// kernels/gemm.h: the pieces of matrix multiplication. A (rows) and B (panels of columns) are multiplied
-// into C, a tile of registers at a time. Shared by gemm.c, the convolutions and the recurrent kernels.
+// kernels/gemm.h: the pieces of matrix multiplication. A (rows) and B (panels of columns) are
+// multiplied into C, a tile of registers at a time. Shared by gemm.c, the convolutions and the
+// recurrent kernels.
 #pragma once
 
 #include <stdbool.h>
@@ -8,24 +9,25 @@
 // C[m x width] (+)= sum over segments and k of A * B.
 //
 // The k dimension is n_seg segments of k elements each: segment s of A starts at a + seg[s]. Plain
-// matrices have one segment; a convolution has one per kernel row, so no matrix of patches is built.
-// B has k rows per segment, b_stride apart, all segments behind one another.
+// matrices have one segment; a convolution has one per kernel row, so no matrix of patches is
+// built. B has k rows per segment, b_stride apart, all segments behind one another.
 struct gemm_panel {
     int64_t m, k;
     int n_seg;
-    const int64_t *seg;   // offsets in elements; NULL: one segment at 0
+    const int64_t *seg; // offsets in elements; NULL: one segment at 0
     const float *a;
-    int64_t a_stride;     // rows: element (i, k) is a[i * a_stride + k]
-    bool a_columns;       // columns: element (i, k) is a[i + k * a_stride]
+    int64_t a_stride; // rows: element (i, k) is a[i * a_stride + k]
+    bool a_columns;   // columns: element (i, k) is a[i + k * a_stride]
     const float *b;
     int64_t b_stride;
-    int width;            // columns of C, at most GEMM_MAX_WIDTH; B must hold whole vectors
+    int width; // columns of C, at most GEMM_MAX_WIDTH; B must hold whole vectors
     float *c;
     int64_t ldc;
     bool accumulate;
 };
 
-// The same with bf16 pairs: B is packed as [k / 2][width][2], A has rows of bf16, k is even and padded.
+// The same with bf16 pairs: B is packed as [k / 2][width][2], A has rows of bf16, k is even and
+// padded.
 struct gemm_panel_bf16 {
     int64_t m, k;
     const uint16_t *a;

@@ -1,4 +1,5 @@
-// tensor/kernels/kernels.h: the inner loops, behind one table that is chosen when the program starts.
+// tensor/kernels/kernels.h: the inner loops, behind one table that is chosen when the program
+// starts.
 //
 // KERNELS is the only list: K(result, name, arguments). A kernel knows memory, not tensors; it does
 // not allocate, use threads or fail.
@@ -48,6 +49,7 @@ enum binary_id {
     N_BINARY
 };
 
+// clang-format off
 #define KERNELS(K)                                                                                 \
     /* element-wise, f32 and bf16; NULL for other types */                                          \
     K(ew_fn, unary, (enum unary_id id, det_dtype dtype))                                            \
@@ -68,6 +70,7 @@ enum binary_id {
     /* out[j] (+)= sum over rows of src[row * ld + j], j < width */                                 \
     K(void, column_sum, (const void *src, bool bf16, int64_t rows, int64_t ld, int width, float *out, \
                          bool accumulate))
+// clang-format on
 
 struct kernels {
 #define KERNELS_FIELD(result, name, args) result(*name) args;

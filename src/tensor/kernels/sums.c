@@ -1,5 +1,5 @@
-// Unit sums.c: sums over rows. Long sums are taken in blocks whose results are added up, so that the
-// rounding error stays near that of a single block.
+// Unit sums.c: sums over rows. Long sums are taken in blocks whose results are added up, so that
+// the rounding error stays near that of a single block.
 #include "tensor/kernels/kernels.h"
 
 #include "tensor/kernels/simd.h"
@@ -49,6 +49,8 @@ INLINE void column_sum_as(const void *src, const bool bf16, int64_t rows, int64_
 void KERNEL(column_sum)(const void *src, bool bf16, int64_t rows, int64_t ld, int width, float *out,
                         bool accumulate)
 {
-    if (bf16) column_sum_as(src, true, rows, ld, width, out, accumulate);
-    else column_sum_as(src, false, rows, ld, width, out, accumulate);
+    if (bf16)
+        column_sum_as(src, true, rows, ld, width, out, accumulate);
+    else
+        column_sum_as(src, false, rows, ld, width, out, accumulate);
 }

@@ -1,6 +1,6 @@
-// kernels/vmath.h: elementary functions on f32 without branches or tables, so that a plain loop over
-// them is vectorised. Polynomials are our own minimax fits; errors are below 2 units in the last
-// place (erf, tanh, sigmoid: 4) over the whole range, infinities and NaN included.
+// kernels/vmath.h: elementary functions on f32 without branches or tables, so that a plain loop
+// over them is vectorised. Polynomials are our own minimax fits; errors are below 2 units in the
+// last place (erf, tanh, sigmoid: 4) over the whole range, infinities and NaN included.
 //   vm_exp  vm_log  vm_tanh  vm_sigmoid  vm_erf  vm_abs  vm_sign
 #pragma once
 

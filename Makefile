@@ -1,0 +1,39 @@
+# The entry points. What they do is in CMakePresets.json and scripts/.
+.PHONY: all demo check check-long bench lint fmt asan tsan fuzz cov docs install clean
+
+all:
+	scripts/build release
+
+demo:
+	scripts/demo
+
+check:
+	scripts/check
+
+check-long:
+	scripts/check-long
+
+bench:
+	scripts/bench
+
+lint:
+	scripts/lint
+
+fmt:
+	scripts/format --fix
+
+asan tsan cov:
+	scripts/build $@
+	ctest --test-dir build/$@ --output-on-failure
+
+fuzz:
+	scripts/fuzz
+
+docs:
+	scripts/docs
+
+install: all
+	cmake --install build
+
+clean:
+	rm -rf build
