@@ -14,6 +14,7 @@
 
 enum {
     HEADER_BYTES = 64,
+    SLACK_BYTES = 64, // behind the data: kernels may read (not use) a vector past the end
     SMALL_MAX = 256 << 10,
     CHUNK_BYTES = 1 << 20,
     LINEAR_CLASSES = 16,    // of 64 bytes each: up to 1 KiB
@@ -165,7 +166,7 @@ static void *block_from_system(int class_id)
 struct storage *storage_new(size_t n_bytes)
 {
     if (n_bytes > physical_bytes()) return NULL;
-    int class_id = class_of(n_bytes + HEADER_BYTES);
+    int class_id = class_of(n_bytes + HEADER_BYTES + SLACK_BYTES);
     struct free_block *b = cache.blocks[class_id];
     if (b)
         cache.blocks[class_id] = b->next;
@@ -183,6 +184,7 @@ struct storage *storage_borrow(void *data, size_t n_bytes)
     if (!s) return NULL;
     s->data = data;
     s->n_bytes = n_bytes;
+    s->borrowed = true;
     return s;
 }
 

@@ -13,6 +13,7 @@ struct storage {
     int refs;
     uint32_t version;  // counts writes in place
     uint16_t class_id; // of the allocator
+    bool borrowed;     // memory of the user; no slack behind it
     size_t n_bytes;
     void *data;
 };
@@ -36,7 +37,7 @@ struct dims {
     int64_t v[DET_MAX_DIMS];
 };
 
-enum { NODE_MAX_OUT = 3, NODE_MAX_AUX = 5, NODE_ATTR_BYTES = 128 };
+enum { NODE_MAX_OUT = 3, NODE_MAX_AUX = 5, NODE_ATTR_BYTES = 160 };
 
 enum node_state {
     NODE_PENDING,  // recorded, not run
@@ -64,7 +65,7 @@ struct node {
 
 // --- operations: one row each
 
-enum attr_type { ATTR_INT, ATTR_REAL, ATTR_BOOL, ATTR_DIMS };
+enum attr_type { ATTR_INT, ATTR_REAL, ATTR_BOOL, ATTR_DIMS, ATTR_PAIR }; // pair: int64_t[2]
 
 struct attr_field {
     const char *name; // NULL ends the list
@@ -142,10 +143,14 @@ det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim);
 det_tensor *tensor_new_like(const det_tensor *t); // dtype, shape and order of strides of t
 void tensor_release(det_tensor *t);
 
-// Row-major version of t: t itself with another reference, or a converted copy. Release it.
-det_tensor *tensor_row_major(det_tensor *t);
-// The same for (N, C, H, W) stored as (N, H, W, C), the order that image kernels like.
-det_tensor *tensor_channels_last(det_tensor *t);
+// How the elements of a tensor lie in memory. Channels last: (N, C, H, W) stored as (N, H, W, C),
+// the order that image kernels like.
+enum tensor_order { ROW_MAJOR, CHANNELS_LAST };
+det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
+                               enum tensor_order order);
+// t in that type and order: t itself with another reference, or a copy. Release it.
+det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order);
+det_tensor *tensor_row_major(det_tensor *t); // of its own type
 bool tensor_is_row_major(const det_tensor *t);
 bool tensor_is_channels_last(const det_tensor *t);
 bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order

@@ -17,7 +17,7 @@
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
-    O(linear) O(linear_act) O(matmul) O(sum)
+    O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;

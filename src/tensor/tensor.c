@@ -68,10 +68,11 @@ bool tensor_is_row_major(const det_tensor *t)
     return dense_in_order(t, order);
 }
 
+static const int channels_last[] = {0, 2, 3, 1};
+
 bool tensor_is_channels_last(const det_tensor *t)
 {
-    static const int order[] = {0, 2, 3, 1};
-    return t->ndim == 4 && dense_in_order(t, order);
+    return t->ndim == 4 && dense_in_order(t, channels_last);
 }
 
 // Dims from slowest to fastest by stride.
@@ -200,9 +201,8 @@ int node_out_like(struct node *n, det_dtype dtype, const det_tensor *like)
 
 int node_out_channels_last(struct node *n, det_dtype dtype, const int64_t *shape)
 {
-    static const int order[] = {0, 2, 3, 1};
     int rc = node_out(n, dtype, shape, 4);
-    if (!rc) set_strides(n->out[n->n_out - 1], order);
+    if (!rc) set_strides(n->out[n->n_out - 1], channels_last);
     return rc;
 }
 
@@ -358,28 +358,33 @@ const char *det_describe(const det_tensor *t, char *buf, size_t size)
 
 // --- copies in another order
 
-static det_tensor *copy_in_order(det_tensor *t, const int *order)
+static const int *order_of(enum tensor_order order)
 {
+    return order == CHANNELS_LAST ? channels_last : NULL;
+}
+
+det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
+                               enum tensor_order order)
+{
+    det_tensor *t = describe(dtype, shape, ndim);
+    if (order == CHANNELS_LAST) ASSERT(ndim == 4);
+    set_strides(t, order_of(order));
+    return allocate_or_fail(t);
+}
+
+det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order)
+{
+    bool in_order = order == CHANNELS_LAST ? tensor_is_channels_last(t) : tensor_is_row_major(t);
     tensor_finish(t);
-    det_tensor *c = describe((det_dtype)t->dtype, t->shape, t->ndim);
-    if (order) set_strides(c, order);
-    c = allocate_or_fail(c);
+    if (t->dtype == dtype && in_order) return det_ref(t);
+    det_tensor *c = tensor_new_ordered(dtype, t->shape, t->ndim, order);
     if (c && t->data) ew_copy(c, t);
     return c;
 }
 
 det_tensor *tensor_row_major(det_tensor *t)
 {
-    if (tensor_is_row_major(t)) return det_ref(t);
-    return copy_in_order(t, NULL);
-}
-
-det_tensor *tensor_channels_last(det_tensor *t)
-{
-    static const int order[] = {0, 2, 3, 1};
-    ASSERT(t->ndim == 4);
-    if (tensor_is_channels_last(t)) return det_ref(t);
-    return copy_in_order(t, order);
+    return tensor_converted(t, (det_dtype)t->dtype, ROW_MAJOR);
 }
 
 const void *det_data(det_tensor *t)

@@ -100,6 +100,10 @@ static void parse_attr(struct op_case *c, const char **p)
     case ATTR_BOOL:
         *(bool *)at = v != 0;
         break;
+    case ATTR_PAIR:
+        ((int64_t *)at)[0] = d.v[0];
+        ((int64_t *)at)[1] = d.v[d.n > 1];
+        break;
     case ATTR_DIMS:
         *(struct dims *)at = d;
         break;

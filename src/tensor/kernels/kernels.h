@@ -7,6 +7,7 @@
 
 #include "det/tensor.h"
 #include "tensor/kernels/gemm.h"
+#include "tensor/kernels/winograd.h"
 
 // n elements; p[0] is the output, p[1..] the inputs; strides in bytes (0: the same element again);
 // arg[0], arg[1] are attributes.
@@ -69,7 +70,14 @@ enum binary_id {
     K(void, gemm_finish, (const struct gemm_finish *f))                                             \
     /* out[j] (+)= sum over rows of src[row * ld + j], j < width */                                 \
     K(void, column_sum, (const void *src, bool bf16, int64_t rows, int64_t ld, int width, float *out, \
-                         bool accumulate))
+                         bool accumulate))                                                          \
+    /* winograd.h */                                                                                \
+    K(void, wino_input, (const struct wino_tile *t))                                                \
+    K(void, wino_gradient, (const struct wino_tile *t))                                             \
+    K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
+    K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
+    K(void, wino_kernel_grad, (const float *from, int64_t step, float *to, int64_t stride,          \
+                               bool accumulate))
 // clang-format on
 
 struct kernels {

@@ -1,0 +1,70 @@
+// Unit conv.c: chooses how to convolve.
+#include "tensor/conv.h"
+
+#include "tensor/gemm.h"
+#include "tensor/node.h"
+
+// A 1 x 1 kernel multiplies every pixel by the same matrix.
+static bool is_pointwise(const struct conv *s)
+{
+    return s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 && !s->ph && !s->pw && s->groups == 1;
+}
+
+static struct matrix rows_f32(const float *data, int64_t rs, int64_t cs)
+{
+    return (struct matrix){data, DET_F32, rs, cs};
+}
+
+int conv_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y)
+{
+    if (is_pointwise(s))
+        return gemm(&(struct gemm){.m = s->n * s->h * s->w,
+                                   .n = s->oc,
+                                   .k = s->c,
+                                   .a = rows_f32(x, s->c, 1),
+                                   .b = rows_f32(w, 1, s->c),
+                                   .c = y,
+                                   .ldc = s->oc,
+                                   .c_dtype = DET_F32,
+                                   .bias = bias});
+    if (winograd_fits(s)) return winograd_forward(s, x, w, bias, y, false);
+    return direct_forward(s, x, w, bias, y);
+}
+
+int conv_backward_data(const struct conv *s, const float *g, const float *w, float *dx)
+{
+    if (is_pointwise(s))
+        return gemm(&(struct gemm){.m = s->n * s->h * s->w,
+                                   .n = s->c,
+                                   .k = s->oc,
+                                   .a = rows_f32(g, s->oc, 1),
+                                   .b = rows_f32(w, s->c, 1),
+                                   .c = dx,
+                                   .ldc = s->c,
+                                   .c_dtype = DET_F32});
+    if (winograd_fits(s) && s->ph <= 2 && s->pw <= 2) {
+        struct conv t = *s; // the gradient is convolved back onto the input
+        t.c = s->oc, t.h = s->oh, t.w = s->ow;
+        t.oc = s->c, t.oh = s->h, t.ow = s->w;
+        t.ph = 2 - s->ph, t.pw = 2 - s->pw;
+        return winograd_forward(&t, g, w, NULL, dx, true);
+    }
+    return direct_data(s, g, w, dx);
+}
+
+int conv_backward_weights(const struct conv *s, const float *x, const float *g, float *dw,
+                          bool accumulate)
+{
+    if (is_pointwise(s))
+        return gemm(&(struct gemm){.m = s->oc,
+                                   .n = s->c,
+                                   .k = s->n * s->h * s->w,
+                                   .a = rows_f32(g, 1, s->oc),
+                                   .b = rows_f32(x, s->c, 1),
+                                   .c = dw,
+                                   .ldc = s->c,
+                                   .c_dtype = DET_F32,
+                                   .accumulate = accumulate});
+    if (winograd_fits(s)) return winograd_weights(s, x, g, dw, accumulate);
+    return direct_weights(s, x, g, dw, accumulate);
+}

@@ -1,0 +1,215 @@
+// Unit winograd.c: Winograd transforms, a vector of channels at a time. Channels are a multiple of LANES.
+// Lavin, Gray: "Fast algorithms for convolutional neural networks" (CVPR 2016).
+#include "tensor/kernels/winograd.h"
+
+#include "tensor/kernels/kernels.h"
+
+// Row transforms; applied to columns first, then to rows.
+
+INLINE void input_6(const vf *d, vf *o) // B^T d
+{
+    const vf a = d[4] - 4 * d[2], b = d[3] - 4 * d[1], c = d[4] - d[2], e = 2 * (d[3] - d[1]);
+    o[0] = 4 * d[0] - 5 * d[2] + d[4];
+    o[1] = a + b;
+    o[2] = a - b;
+    o[3] = c + e;
+    o[4] = c - e;
+    o[5] = 4 * d[1] - 5 * d[3] + d[5];
+}
+
+INLINE void output_4(const vf *m, vf *y) // A^T m
+{
+    const vf s1 = m[1] + m[2], s2 = m[1] - m[2], s3 = m[3] + m[4], s4 = m[3] - m[4];
+    y[0] = m[0] + s1 + s3;
+    y[1] = s2 + 2 * s4;
+    y[2] = s1 + 4 * s3;
+    y[3] = s2 + 8 * s4 + m[5];
+}
+
+INLINE void gradient_6(const vf *y, vf *z) // A y
+{
+    const vf even = y[0] + y[2], odd = y[1] + y[3];
+    const vf even2 = y[0] + 4 * y[2], odd2 = 2 * y[1] + 8 * y[3];
+    z[0] = y[0];
+    z[1] = even + odd;
+    z[2] = even - odd;
+    z[3] = even2 + odd2;
+    z[4] = even2 - odd2;
+    z[5] = y[3];
+}
+
+INLINE void kernel_6(const vf *g, vf *u) // G g
+{
+    const vf p = (g[0] + g[2]) * (-1.0f / 6), q = g[1] * (1.0f / 6);
+    const vf r = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), t = g[1] * (1.0f / 12);
+    u[0] = g[0] * 0.25f;
+    u[1] = p - q;
+    u[2] = p + q;
+    u[3] = r + t;
+    u[4] = r - t;
+    u[5] = g[2];
+}
+
+INLINE void kernel_3(const vf *u, vf *g) // G^T u
+{
+    const vf a = u[1] + u[2], b = u[3] + u[4];
+    g[0] = u[0] * 0.25f - a * (1.0f / 6) + b * (1.0f / 24);
+    g[1] = (u[2] - u[1]) * (1.0f / 6) + (u[3] - u[4]) * (1.0f / 12);
+    g[2] = (b - a) * (1.0f / 6) + u[5];
+}
+
+INLINE void store_points(const struct wino_tile *t, const vf (*columns)[WINO_IN], int64_t c,
+                         void (*row)(const vf *, vf *), const int n_in)
+{
+    UNROLL(6)
+    for (int i = 0; i < WINO_IN; i++) {
+        vf in[WINO_IN], out[WINO_IN];
+        UNROLL(6)
+        for (int j = 0; j < n_in; j++)
+            in[j] = columns[j][i];
+        row(in, out);
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            vf_store(t->to + (i * WINO_IN + j) * t->step + c, out[j]);
+    }
+}
+
+INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const bool inside)
+{
+    if (!inside && (y < 0 || y >= t->h || x < 0 || x >= t->w)) return (vf){0};
+    return vf_load(t->image + (y * t->w + x) * t->c + c);
+}
+
+INLINE void input_tile(const struct wino_tile *t, const bool inside)
+{
+    for (int64_t c = 0; c < t->c; c += LANES) {
+        vf columns[WINO_IN][WINO_IN];
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++) {
+            vf d[WINO_IN];
+            UNROLL(6)
+            for (int i = 0; i < WINO_IN; i++)
+                d[i] = pixel(t, t->y + i, t->x + j, c, inside);
+            input_6(d, columns[j]);
+        }
+        store_points(t, columns, c, input_6, WINO_IN);
+    }
+}
+
+void KERNEL(wino_input)(const struct wino_tile *t)
+{
+    bool inside = t->y >= 0 && t->x >= 0 && t->y + WINO_IN <= t->h && t->x + WINO_IN <= t->w;
+    if (inside) input_tile(t, true);
+    else input_tile(t, false);
+}
+
+// The 4 x 4 output gradients at (y, x).
+INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
+{
+    for (int64_t c = 0; c < t->c; c += LANES) {
+        vf columns[WINO_IN][WINO_IN];
+        UNROLL(4)
+        for (int j = 0; j < WINO_OUT; j++) {
+            vf d[WINO_OUT];
+            UNROLL(4)
+            for (int i = 0; i < WINO_OUT; i++)
+                d[i] = pixel(t, t->y + i, t->x + j, c, inside);
+            gradient_6(d, columns[j]);
+        }
+        store_points(t, columns, c, gradient_6, WINO_OUT);
+    }
+}
+
+void KERNEL(wino_gradient)(const struct wino_tile *t)
+{
+    bool inside = t->y + WINO_OUT <= t->h && t->x + WINO_OUT <= t->w;
+    if (inside) gradient_tile(t, true);
+    else gradient_tile(t, false);
+}
+
+// Products of a tile -> 4 x 4 pixels of an image (H, W, C) at (y, x), clipped, plus bias.
+void KERNEL(wino_output)(const float *from, int64_t step, const float *bias, const struct wino_tile *t)
+{
+    int64_t rows = t->h - t->y < WINO_OUT ? t->h - t->y : WINO_OUT;
+    int64_t cols = t->w - t->x < WINO_OUT ? t->w - t->x : WINO_OUT;
+    for (int64_t c = 0; c < t->c; c += LANES) {
+        vf columns[WINO_IN][WINO_OUT], start = {0};
+        if (bias) start = vf_load(bias + c);
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++) {
+            vf m[WINO_IN];
+            UNROLL(6)
+            for (int i = 0; i < WINO_IN; i++)
+                m[i] = vf_load(from + (i * WINO_IN + j) * step + c);
+            output_4(m, columns[j]);
+        }
+        UNROLL(4)
+        for (int i = 0; i < WINO_OUT; i++) {
+            vf in[WINO_IN], out[WINO_OUT];
+            UNROLL(6)
+            for (int j = 0; j < WINO_IN; j++)
+                in[j] = columns[j][i];
+            output_4(in, out);
+            if (i >= rows) continue;
+            float *to = t->to + ((t->y + i) * t->w + t->x) * t->c + c;
+            UNROLL(4)
+            for (int j = 0; j < WINO_OUT; j++)
+                if (j < cols) vf_store(to + j * t->c, out[j] + start);
+        }
+    }
+}
+
+// 3 x 3 kernels of LANES channels: element k of lane l at from[l * stride + k] (turned around: 8 - k);
+// point p goes to to[p * step ...].
+void KERNEL(wino_kernel)(const float *from, int64_t stride, bool turned, float *to, int64_t step)
+{
+    vf g[9];
+    UNROLL(9)
+    for (int k = 0; k < 9; k++) {
+        float lane[LANES];
+        for (int l = 0; l < LANES; l++)
+            lane[l] = from[l * stride + (turned ? 8 - k : k)];
+        g[k] = vf_load(lane);
+    }
+    vf columns[3][WINO_IN];
+    UNROLL(3)
+    for (int j = 0; j < 3; j++)
+        kernel_6((vf[3]){g[j], g[3 + j], g[6 + j]}, columns[j]);
+    UNROLL(6)
+    for (int i = 0; i < WINO_IN; i++) {
+        vf out[WINO_IN];
+        kernel_6((vf[3]){columns[0][i], columns[1][i], columns[2][i]}, out);
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            vf_store(to + (i * WINO_IN + j) * step, out[j]);
+    }
+}
+
+// The way back for gradients: 36 points of LANES channels -> 3 x 3 kernels, written or added.
+void KERNEL(wino_kernel_grad)(const float *from, int64_t step, float *to, int64_t stride,
+                              bool accumulate)
+{
+    vf columns[WINO_IN][3];
+    UNROLL(6)
+    for (int j = 0; j < WINO_IN; j++) {
+        vf u[WINO_IN];
+        UNROLL(6)
+        for (int i = 0; i < WINO_IN; i++)
+            u[i] = vf_load(from + (i * WINO_IN + j) * step);
+        kernel_3(u, columns[j]);
+    }
+    UNROLL(3)
+    for (int i = 0; i < 3; i++) {
+        vf in[WINO_IN], out[3];
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            in[j] = columns[j][i];
+        kernel_3(in, out);
+        UNROLL(3)
+        for (int j = 0; j < 3; j++)
+            for (int l = 0; l < LANES; l++) {
+                float *at = to + l * stride + i * 3 + j;
+                *at = accumulate ? *at + out[j][l] : out[j][l];
+            }
+    }
+}
