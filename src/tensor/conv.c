@@ -7,7 +7,8 @@
 // A 1 x 1 kernel multiplies every pixel by the same matrix.
 static bool is_pointwise(const struct conv *s)
 {
-    return s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 && !s->ph && !s->pw && s->groups == 1;
+    return s->kh == 1 && s->kw == 1 && s->sh == 1 && s->sw == 1 && !s->ph && !s->pw &&
+           s->groups == 1;
 }
 
 static struct matrix rows_f32(const float *data, int64_t rs, int64_t cs)

@@ -1,44 +1,88 @@
-// tensor/conv.h: convolutions on memory. Images are f32 (N, H, W, C), weights (OC, C / groups, KH, KW) as
-// torch has them. Private to the layer.
+// tensor/conv.h: convolutions on memory. Images are f32 (N, H, W, C), weights (OC, C / groups, KH,
+// KW) as torch has them. Private to the layer.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct conv {
-    int64_t n, c, h, w;    // input
-    int64_t oc, oh, ow;    // output
-    int64_t kh, kw;        // kernel
-    int64_t sh, sw;        // stride
-    int64_t ph, pw;        // padding
-    int64_t dh, dw;        // dilation
+    int64_t n, c, h, w; // input
+    int64_t oc, oh, ow; // output
+    int64_t kh, kw;     // kernel
+    int64_t sh, sw;     // stride
+    int64_t ph, pw;     // padding
+    int64_t dh, dw;     // dilation
     int64_t groups;
 };
 
-// Each picks the fastest way for the shape: a plain matrix product for 1 x 1, Winograd for 3 x 3 with
-// enough channels, else directly. All return 0 or DET_ENOMEM.
+// Each picks the fastest way for the shape: a plain matrix product for 1 x 1, Winograd for 3 x 3
+// with enough channels, else directly. All return 0 or DET_ENOMEM.
 int conv_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y);
 int conv_backward_data(const struct conv *s, const float *g, const float *w, float *dx);
 int conv_backward_weights(const struct conv *s, const float *x, const float *g, float *dw,
                           bool accumulate);
 
-// conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of the
-// channels exchanged and the kernel turned around.
+// conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of
+// the channels exchanged and the kernel turned around.
 bool winograd_fits(const struct conv *s);
-int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y,
-                     bool transposed);
+int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias,
+                     float *y, bool transposed);
 int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
                      bool accumulate);
 
 // conv_direct.c: any shape.
-int direct_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y);
+int direct_forward(const struct conv *s, const float *x, const float *w, const float *bias,
+                   float *y);
 int direct_data(const struct conv *s, const float *g, const float *w, float *dx);
-int direct_weights(const struct conv *s, const float *x, const float *g, float *dw, bool accumulate);
+int direct_weights(const struct conv *s, const float *x, const float *g, float *dw,
+                   bool accumulate);
+
+// Its parts, for what merges something into a convolution: weights packed (into SCRATCH_A) and rows
+// of outputs computed from rows of the padded input, without bias.
+enum { DIRECT_MAX_SEGMENTS = 1024 };
+struct direct_plan {
+    const struct conv *s;
+    const float *w;
+    float *packed;
+    int64_t k_total;  // kh * kw * c / groups
+    int64_t group_oc; // output channels of a group
+    int n_seg;
+    int64_t seg[DIRECT_MAX_SEGMENTS];
+    int64_t k; // of a segment
+};
+int direct_plan(struct direct_plan *d, const struct conv *s, const float *w);
+void direct_rows(const struct direct_plan *d, const float *rows, float *y, int64_t n_rows);
+// The input rows that output rows [oy, oy + n_rows) need; padded ones are made in SCRATCH_B. NULL:
+// no memory.
+const float *direct_input_rows(const struct conv *s, const float *image, int64_t oy,
+                               int64_t n_rows);
 
 // One image's rows [first, first + n_rows) of the padded image, padding as zeros: n_rows x
 // (w + 2 pw) x c floats.
 void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows,
                    float *out);
+
+// conv_pooled.c: convolution, max pooling without overlap and relu as one. Only the winner of each
+// window has a gradient, and only where relu let it pass: backward works on those alone.
+struct pooled {
+    struct conv conv;
+    int64_t kh, kw; // window, also the stride
+    int64_t h, w;   // result
+    bool relu;
+};
+bool pooled_fits(const struct pooled *p);
+// winner (N, H, W, C): index of the largest pixel in its window.
+int pooled_forward(const struct pooled *p, const float *x, const float *w, const float *bias,
+                   float *y, uint8_t *winner);
+struct pooled_grads {
+    const float *x, *w, *y, *g;
+    const uint8_t *winner;
+    float *dx;         // NULL: not wanted
+    float *dw;         // NULL: not wanted
+    float *db;         // NULL: not wanted; overwritten
+    bool accumulate_w; // add to dw
+};
+int pooled_backward(const struct pooled *p, const struct pooled_grads *grads);
 
 // conv_plain.c: f64, written for exactness and not for speed. x and y are (N, H, W, C) as above.
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,

@@ -1,13 +1,13 @@
-// Unit conv_direct.c: convolution as a sum of matrix products over kernel rows, without building a matrix
-// of patches: in (H, W, C) order the pixels under one kernel row are consecutive, so each kernel row is
-// one segment of a gemm panel (kernels/gemm.h).
+// Unit conv_direct.c: convolution as a sum of matrix products over kernel rows, without building a
+// matrix of patches: in (H, W, C) order the pixels under one kernel row are consecutive, so each
+// kernel row is one segment of a gemm panel (kernels/gemm.h).
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/node.h"
 
-enum { MAX_SEGMENTS = 1024, ROWS_PER_PIECE = 8 };
+enum { ROWS_PER_PIECE = 8 };
 
 static bool fused_rows(const struct conv *s) // pixels under a kernel row are consecutive
 {
@@ -34,7 +34,8 @@ static int padded(int columns)
 
 static void run(int64_t n, pool_fn fn, void *ctx, double work)
 {
-    if (work > 1e5) pool_run((int)n, fn, ctx);
+    if (work > 1e5)
+        pool_run((int)n, fn, ctx);
     else
         for (int64_t i = 0; i < n; i++)
             fn(ctx, (int)i);
@@ -42,10 +43,12 @@ static void run(int64_t n, pool_fn fn, void *ctx, double work)
 
 static double work_of(const struct conv *s)
 {
-    return (double)s->n * (double)(s->oh * s->ow * s->oc) * (double)(s->kh * s->kw * s->c / s->groups);
+    return (double)s->n * (double)(s->oh * s->ow * s->oc) *
+           (double)(s->kh * s->kw * s->c / s->groups);
 }
 
-void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows, float *out)
+void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows,
+                   float *out)
 {
     const int64_t row = s->w * s->c, side = s->pw * s->c, padded_row = row + 2 * side;
     for (int64_t r = 0; r < n_rows; r++, out += padded_row) {
@@ -63,61 +66,71 @@ void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int6
 // --- forward
 
 struct forward_job {
-    const struct conv *s;
-    const float *x, *w, *bias;
-    float *y, *packed;
-    int64_t k_total;    // kh * kw * c / groups
-    int64_t group_oc;   // output channels of a group
+    struct direct_plan plan;
+    const float *x, *bias;
+    float *y;
     int64_t row_blocks; // of an image
-    int n_seg;
-    int64_t seg[MAX_SEGMENTS];
-    int64_t k; // of a segment
     int *rc;
 };
 
 // Weights of panel p of a group as [kernel row][kernel column][channel][output channel].
 static void pack_forward(void *ctx, int piece)
 {
-    const struct forward_job *j = ctx;
-    const struct conv *s = j->s;
-    int64_t panels = panel_count(j->group_oc), group = piece / panels, panel = piece % panels;
-    int width = panel_columns(j->group_oc, panel), wide = padded(width);
+    const struct direct_plan *d = ctx;
+    const struct conv *s = d->s;
+    int64_t panels = panel_count(d->group_oc), group = piece / panels, panel = piece % panels;
+    int width = panel_columns(d->group_oc, panel), wide = padded(width);
     int64_t c = s->c / s->groups, taps = s->kh * s->kw;
-    int64_t first = group * j->group_oc + panel * kernels->gemm_width();
-    float *out = j->packed + (group * panels + panel) * kernels->gemm_width() * j->k_total;
+    int64_t first = group * d->group_oc + panel * kernels->gemm_width();
+    float *out = d->packed + (group * panels + panel) * kernels->gemm_width() * d->k_total;
     for (int64_t tap = 0; tap < taps; tap++)
         for (int64_t ch = 0; ch < c; ch++, out += wide)
             for (int o = 0; o < wide; o++)
-                out[o] = o < width ? j->w[((first + o) * c + ch) * taps + tap] : 0;
+                out[o] = o < width ? d->w[((first + o) * c + ch) * taps + tap] : 0;
 }
 
 // Segments of the padded image: whole kernel rows, or single kernel positions.
-static void plan_segments(struct forward_job *j)
+static void plan_segments(struct direct_plan *d)
 {
-    const struct conv *s = j->s;
+    const struct conv *s = d->s;
     int64_t row = (s->w + 2 * s->pw) * s->c;
-    j->n_seg = 0;
-    j->k = fused_rows(s) ? s->kw * s->c : s->c / s->groups;
+    d->n_seg = 0;
+    d->k = fused_rows(s) ? s->kw * s->c : s->c / s->groups;
     for (int64_t ky = 0; ky < s->kh; ky++)
         for (int64_t kx = 0; kx < (fused_rows(s) ? 1 : s->kw); kx++)
-            j->seg[j->n_seg++] = ky * s->dh * row + kx * s->dw * s->c;
+            d->seg[d->n_seg++] = ky * s->dh * row + kx * s->dw * s->c;
 }
 
-static void forward_rows(const struct forward_job *j, const float *rows, float *y, int64_t n_rows,
-                         int64_t group)
+int direct_plan(struct direct_plan *d, const struct conv *s, const float *w)
 {
-    const struct conv *s = j->s;
-    int64_t row = (s->w + 2 * s->pw) * s->c, panels = panel_count(j->group_oc);
+    *d = (struct direct_plan){.s = s, .w = w};
+    d->k_total = s->kh * s->kw * (s->c / s->groups);
+    d->group_oc = s->oc / s->groups;
+    if (s->kh * s->kw > DIRECT_MAX_SEGMENTS) return DET_ELIMIT;
+    plan_segments(d);
+    int64_t panels = s->groups * panel_count(d->group_oc);
+    size_t floats = (size_t)(panels * kernels->gemm_width() * d->k_total);
+    d->packed = scratch(SCRATCH_A, floats * sizeof(float));
+    if (!d->packed) return DET_ENOMEM;
+    run(panels, pack_forward, d, (double)floats);
+    return 0;
+}
+
+static void group_rows(const struct direct_plan *d, const float *rows, float *y, int64_t n_rows,
+                       int64_t group)
+{
+    const struct conv *s = d->s;
+    int64_t row = (s->w + 2 * s->pw) * s->c, panels = panel_count(d->group_oc);
     for (int64_t panel = 0; panel < panels; panel++) {
-        int width = panel_columns(j->group_oc, panel);
-        int64_t first = group * j->group_oc + panel * kernels->gemm_width();
+        int width = panel_columns(d->group_oc, panel);
+        int64_t first = group * d->group_oc + panel * kernels->gemm_width();
         struct gemm_panel p = {
             .m = s->ow,
-            .k = j->k,
-            .n_seg = j->n_seg,
-            .seg = j->seg,
+            .k = d->k,
+            .n_seg = d->n_seg,
+            .seg = d->seg,
             .a_stride = s->sw * s->c,
-            .b = j->packed + (group * panels + panel) * kernels->gemm_width() * j->k_total,
+            .b = d->packed + (group * panels + panel) * kernels->gemm_width() * d->k_total,
             .b_stride = padded(width),
             .width = width,
             .ldc = s->oc,
@@ -126,54 +139,57 @@ static void forward_rows(const struct forward_job *j, const float *rows, float *
             p.a = rows + r * s->sh * row + group * (s->c / s->groups);
             p.c = y + r * s->ow * s->oc + first;
             kernels->gemm_panel(&p);
-            if (j->bias)
-                kernels->gemm_finish(&(struct gemm_finish){.m = s->ow,
-                                                           .width = width,
-                                                           .c = p.c,
-                                                           .ldc = s->oc,
-                                                           .bias = j->bias + first,
-                                                           .out = p.c,
-                                                           .ld_out = s->oc});
         }
     }
+}
+
+void direct_rows(const struct direct_plan *d, const float *rows, float *y, int64_t n_rows)
+{
+    for (int64_t group = 0; group < d->s->groups; group++)
+        group_rows(d, rows, y, n_rows, group);
+}
+
+const float *direct_input_rows(const struct conv *s, const float *image, int64_t oy, int64_t n_rows)
+{
+    if (!s->ph && !s->pw) return image + oy * s->sh * s->w * s->c;
+    int64_t in_rows = (n_rows - 1) * s->sh + (s->kh - 1) * s->dh + 1;
+    float *to = scratch(SCRATCH_B, (size_t)(in_rows * (s->w + 2 * s->pw) * s->c) * sizeof(float));
+    if (to) conv_pad_rows(s, image, oy * s->sh, in_rows, to);
+    return to;
 }
 
 static void forward_piece(void *ctx, int piece)
 {
     const struct forward_job *j = ctx;
-    const struct conv *s = j->s;
+    const struct conv *s = j->plan.s;
     int64_t image = piece / j->row_blocks, oy = piece % j->row_blocks * ROWS_PER_PIECE;
     int64_t n_rows = MIN(s->oh - oy, (int64_t)ROWS_PER_PIECE);
-    const float *x = j->x + image * s->h * s->w * s->c, *rows = x + oy * s->sh * s->w * s->c;
-    if (s->ph || s->pw) {
-        int64_t in_rows = (n_rows - 1) * s->sh + (s->kh - 1) * s->dh + 1;
-        size_t bytes = (size_t)(in_rows * (s->w + 2 * s->pw) * s->c) * sizeof(float);
-        float *to = scratch(SCRATCH_B, bytes);
-        if (!to) {
-            __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
-            return;
-        }
-        conv_pad_rows(s, x, oy * s->sh, in_rows, to);
-        rows = to;
+    const float *rows = direct_input_rows(s, j->x + image * s->h * s->w * s->c, oy, n_rows);
+    if (!rows) {
+        __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+        return;
     }
     float *y = j->y + (image * s->oh + oy) * s->ow * s->oc;
-    for (int64_t group = 0; group < s->groups; group++)
-        forward_rows(j, rows, y, n_rows, group);
+    direct_rows(&j->plan, rows, y, n_rows);
+    for (int64_t o = 0; j->bias && o < s->oc; o += GEMM_MAX_WIDTH)
+        kernels->gemm_finish(
+            &(struct gemm_finish){.m = n_rows * s->ow,
+                                  .width = (int)MIN(s->oc - o, (int64_t)GEMM_MAX_WIDTH),
+                                  .c = y + o,
+                                  .ldc = s->oc,
+                                  .bias = j->bias + o,
+                                  .out = y + o,
+                                  .ld_out = s->oc});
 }
 
-int direct_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y)
+int direct_forward(const struct conv *s, const float *x, const float *w, const float *bias,
+                   float *y)
 {
     int rc = 0;
-    struct forward_job j = {.s = s, .x = x, .w = w, .bias = bias, .y = y, .rc = &rc};
-    j.k_total = s->kh * s->kw * (s->c / s->groups);
-    j.group_oc = s->oc / s->groups;
+    struct forward_job j = {.x = x, .bias = bias, .y = y, .rc = &rc};
+    int planned = direct_plan(&j.plan, s, w);
+    if (planned) return planned;
     j.row_blocks = (s->oh + ROWS_PER_PIECE - 1) / ROWS_PER_PIECE;
-    if (s->kh * s->kw > MAX_SEGMENTS) return DET_ELIMIT;
-    plan_segments(&j);
-    int64_t panels = s->groups * panel_count(j.group_oc);
-    j.packed = scratch(SCRATCH_A, (size_t)(panels * kernels->gemm_width() * j.k_total) * sizeof(float));
-    if (!j.packed) return DET_ENOMEM;
-    run(panels, pack_forward, &j, (double)(s->oc * j.k_total));
     run(s->n * j.row_blocks, forward_piece, &j, work_of(s));
     return rc;
 }
@@ -191,7 +207,8 @@ struct data_job {
 static float *data_panel(const struct data_job *j, int64_t group, int64_t tap, int64_t panel)
 {
     int64_t panels = panel_count(j->group_c), taps = j->s->kh * j->s->kw;
-    return j->packed + ((group * taps + tap) * panels + panel) * kernels->gemm_width() * j->group_oc;
+    return j->packed +
+           ((group * taps + tap) * panels + panel) * kernels->gemm_width() * j->group_oc;
 }
 
 static void pack_data(void *ctx, int piece)
@@ -271,15 +288,16 @@ int direct_data(const struct conv *s, const float *g, const float *w, float *dx)
     return 0;
 }
 
-// --- gradient of the weights: pixels under a kernel row times the output's gradient, summed image by image
+// --- gradient of the weights: pixels under a kernel row times the output's gradient, summed image
+// by image
 
 enum { CHANNEL_BLOCK = 64 };
 
 struct weights_job {
     const struct conv *s;
     const float *x, *g; // x padded
-    float *sums;        // [group][kernel row][(kernel column, channel)][output channel of the group]
-    int64_t rows;       // (kernel column, channel) pairs of a kernel row
+    float *sums;  // [group][kernel row][(kernel column, channel)][output channel of the group]
+    int64_t rows; // (kernel column, channel) pairs of a kernel row
     int64_t row_blocks;
     int64_t group_c, group_oc;
     int64_t padded_h, padded_w;
@@ -359,8 +377,8 @@ static void store_weights(const struct weights_job *j, float *dw, bool accumulat
         for (int64_t c = 0; c < j->group_c; c++)
             for (int64_t tap = 0; tap < taps; tap++) {
                 int64_t ky = tap / s->kw, row = tap % s->kw * j->group_c + c;
-                float v = j->sums[((group * s->kh + ky) * j->rows + row) * j->group_oc +
-                                  o % j->group_oc];
+                float v =
+                    j->sums[((group * s->kh + ky) * j->rows + row) * j->group_oc + o % j->group_oc];
                 float *to = &dw[(o * j->group_c + c) * taps + tap];
                 *to = accumulate ? *to + v : v;
             }

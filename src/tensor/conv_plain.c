@@ -2,23 +2,25 @@
 #include "tensor/conv.h"
 
 // Calls visit for every pair of an input element and an output element that a weight connects.
-#define FOR_EACH_PAIR(s, BODY)                                                                     \
-    for (int64_t n = 0; n < (s)->n; n++)                                                           \
-        for (int64_t oy = 0; oy < (s)->oh; oy++)                                                   \
-            for (int64_t ox = 0; ox < (s)->ow; ox++)                                               \
-                for (int64_t o = 0; o < (s)->oc; o++)                                              \
-                    for (int64_t ky = 0; ky < (s)->kh; ky++)                                       \
-                        for (int64_t kx = 0; kx < (s)->kw; kx++) {                                 \
-                            int64_t iy = oy * (s)->sh + ky * (s)->dh - (s)->ph;                    \
-                            int64_t ix = ox * (s)->sw + kx * (s)->dw - (s)->pw;                    \
-                            if (iy < 0 || iy >= (s)->h || ix < 0 || ix >= (s)->w) continue;        \
-                            int64_t per = (s)->c / (s)->groups, first = o / ((s)->oc / (s)->groups) * per; \
-                            for (int64_t c = 0; c < per; c++) {                                    \
-                                int64_t xi = ((n * (s)->h + iy) * (s)->w + ix) * (s)->c + first + c; \
-                                int64_t yi = ((n * (s)->oh + oy) * (s)->ow + ox) * (s)->oc + o;    \
-                                int64_t wi = ((o * per + c) * (s)->kh + ky) * (s)->kw + kx;        \
-                                BODY;                                                              \
-                            }                                                                      \
+#define FOR_EACH_PAIR(s, BODY)                                                                  \
+    for (int64_t n = 0; n < (s)->n; n++)                                                        \
+        for (int64_t oy = 0; oy < (s)->oh; oy++)                                                \
+            for (int64_t ox = 0; ox < (s)->ow; ox++)                                            \
+                for (int64_t o = 0; o < (s)->oc; o++)                                           \
+                    for (int64_t ky = 0; ky < (s)->kh; ky++)                                    \
+                        for (int64_t kx = 0; kx < (s)->kw; kx++) {                              \
+                            int64_t iy = oy * (s)->sh + ky * (s)->dh - (s)->ph;                 \
+                            int64_t ix = ox * (s)->sw + kx * (s)->dw - (s)->pw;                 \
+                            if (iy < 0 || iy >= (s)->h || ix < 0 || ix >= (s)->w) continue;     \
+                            int64_t per = (s)->c / (s)->groups,                                 \
+                                    first = o / ((s)->oc / (s)->groups) * per;                  \
+                            for (int64_t c = 0; c < per; c++) {                                 \
+                                int64_t xi =                                                    \
+                                    ((n * (s)->h + iy) * (s)->w + ix) * (s)->c + first + c;     \
+                                int64_t yi = ((n * (s)->oh + oy) * (s)->ow + ox) * (s)->oc + o; \
+                                int64_t wi = ((o * per + c) * (s)->kh + ky) * (s)->kw + kx;     \
+                                BODY;                                                           \
+                            }                                                                   \
                         }
 
 // NOLINTBEGIN(readability-function-cognitive-complexity): the loops of the macro

@@ -1,8 +1,8 @@
-// Unit conv_winograd.c: 3 x 3 convolutions through Winograd's F(4 x 4, 3 x 3): transform tiles, multiply
-// point by point (36 matrix products), transform back.
+// Unit conv_winograd.c: 3 x 3 convolutions through Winograd's F(4 x 4, 3 x 3): transform tiles,
+// multiply point by point (36 matrix products), transform back.
 //
-// A block of tiles goes through all three stages before the next one starts, so that the transformed
-// tiles stay in the cache. Which tiles form a block changes no result.
+// A block of tiles goes through all three stages before the next one starts, so that the
+// transformed tiles stay in the cache. Which tiles form a block changes no result.
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
@@ -11,9 +11,9 @@
 
 enum {
     MIN_CHANNELS = 16,
-    MIN_PIXELS = 3,         // of an output side; below, tiles are mostly padding
-    BLOCK_TILES = 96,       // forward: transformed input and output of a block fit the cache
-    CHUNK_TILES = 256,      // weights: tiles transformed before the products
+    MIN_PIXELS = 3,    // of an output side; below, tiles are mostly padding
+    BLOCK_TILES = 96,  // forward: transformed input and output of a block fit the cache
+    CHUNK_TILES = 256, // weights: tiles transformed before the products
 };
 
 bool winograd_fits(const struct conv *s)
@@ -87,7 +87,8 @@ static void kernel_piece(void *ctx, int panel)
     int64_t first = (int64_t)panel * kernels->gemm_width(), step = s->oc * s->c;
     for (int64_t c = 0; c < s->c; c++)
         for (int o = 0; o < width; o += lanes) {
-            // (OC, C, 3, 3); transposed: the output channels of this pass are the inputs of the layer
+            // (OC, C, 3, 3); transposed: the output channels of this pass are the inputs of the
+            // layer
             const float *from = j->transposed ? j->w + (c * s->oc + first + o) * 9
                                               : j->w + ((first + o) * s->c + c) * 9;
             kernels->wino_kernel(from, j->transposed ? 9 : s->c * 9, j->transposed,
@@ -142,8 +143,8 @@ static void forward_piece(void *ctx, int piece)
     }
 }
 
-int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y,
-                     bool transposed)
+int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias,
+                     float *y, bool transposed)
 {
     int rc = 0;
     struct forward_job j = {
@@ -151,7 +152,8 @@ int winograd_forward(const struct conv *s, const float *x, const float *w, const
     j.tiles = tiling_of(s);
     j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * s->oc * s->c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
-    int64_t wanted = MAX((j.tiles.total + BLOCK_TILES - 1) / BLOCK_TILES, (int64_t)2 * pool_threads());
+    int64_t wanted =
+        MAX((j.tiles.total + BLOCK_TILES - 1) / BLOCK_TILES, (int64_t)2 * pool_threads());
     j.block = MAX((j.tiles.total + wanted - 1) / wanted, (int64_t)1);
     j.block = (j.block + 7) / 8 * 8;
     pool_run((int)panel_count(s->oc), kernel_piece, &j);
@@ -180,7 +182,8 @@ static void transform_piece(void *ctx, int piece)
     const struct conv *s = j->s;
     int64_t end = MIN(((int64_t)piece + 1) * TILES_PER_PIECE, j->n_tiles);
     for (int64_t t = (int64_t)piece * TILES_PER_PIECE; t < end; t++) {
-        int64_t tile = j->first + t, image = tile / j->tiles.per_image, at = tile % j->tiles.per_image;
+        int64_t tile = j->first + t, image = tile / j->tiles.per_image,
+                at = tile % j->tiles.per_image;
         input_tile(s, j->x, &j->tiles, tile, j->v + t * s->c, CHUNK_TILES * s->c);
         kernels->wino_gradient(&(struct wino_tile){.image = j->g + image * s->oh * s->ow * s->oc,
                                                    .h = s->oh,
@@ -221,11 +224,12 @@ static void store_piece(void *ctx, int c)
     const struct weights_job *j = ctx;
     const struct conv *s = j->s;
     for (int64_t o = 0; o < s->oc; o += kernels->gemm_lanes())
-        kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc, j->dw + (o * s->c + c) * 9,
-                                  s->c * 9, j->accumulate);
+        kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc,
+                                  j->dw + (o * s->c + c) * 9, s->c * 9, j->accumulate);
 }
 
-int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw, bool accumulate)
+int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
+                     bool accumulate)
 {
     struct weights_job j = {.s = s, .x = x, .g = g, .dw = dw, .accumulate = accumulate};
     j.tiles = tiling_of(s);

@@ -1,5 +1,5 @@
-// Unit op_conv.c: the operations conv2d and conv_transpose2d (and conv1d, an image of height 1). Images
-// are computed in (N, H, W, C) order, which results keep.
+// Unit op_conv.c: the operations conv2d and conv_transpose2d (and conv1d, an image of height 1).
+// Images are computed in (N, H, W, C) order, which results keep.
 #include "tensor/op_conv.h"
 
 #include "tensor/elementwise.h"
@@ -63,7 +63,8 @@ int conv_describe(struct node *n, struct conv *s)
     s->n = x->shape[0], s->c = x->shape[1], s->h = x->shape[2], s->w = x->shape[3];
     s->oc = w->shape[0], s->kh = w->shape[2], s->kw = w->shape[3];
     if (s->c % s->groups || s->oc % s->groups || w->shape[1] != s->c / s->groups)
-        return node_fail(n, DET_ESHAPE, "input is %s, weight %s with %lld groups wants %lld channels",
+        return node_fail(n, DET_ESHAPE,
+                         "input is %s, weight %s with %lld groups wants %lld channels",
                          TENSOR_TEXT(x), TENSOR_TEXT(w), (long long)s->groups,
                          (long long)(w->shape[1] * s->groups));
     if (b && (b->ndim != 1 || b->shape[0] != s->oc))
@@ -151,8 +152,10 @@ static int conv_forward_op(struct node *n)
     det_tensor *y = conv_result(n);
     if (!y) return DET_ENOMEM;
     const void *bias = o.bias ? o.bias->data : NULL;
-    if (y->dtype == DET_F64) plain_forward(&s, o.x->data, o.w->data, bias, y->data);
-    else rc = conv_forward(&s, o.x->data, o.w->data, bias, y->data);
+    if (y->dtype == DET_F64)
+        plain_forward(&s, o.x->data, o.w->data, bias, y->data);
+    else
+        rc = conv_forward(&s, o.x->data, o.w->data, bias, y->data);
     tensor_release(o.bias);
     conv_store(n, y);
     return rc ? node_fail(n, rc, "no memory to convolve %s", TENSOR_TEXT(n->in[0])) : 0;
@@ -189,8 +192,10 @@ static int conv_give_input_grad(struct node *n, const struct conv *s, det_tensor
     det_tensor *w = n->aux[CONV_AUX_W], *dx = tensor_new_like(n->aux[CONV_AUX_X]);
     if (!dx) return DET_ENOMEM;
     int rc = 0;
-    if (g->dtype == DET_F64) plain_data(s, g->data, w->data, dx->data);
-    else rc = conv_backward_data(s, g->data, w->data, dx->data);
+    if (g->dtype == DET_F64)
+        plain_data(s, g->data, w->data, dx->data);
+    else
+        rc = conv_backward_data(s, g->data, w->data, dx->data);
     give_grad(n, 0, dx);
     return rc;
 }
@@ -276,20 +281,20 @@ static int transpose_describe(struct node *n, struct conv *s)
     s->n = x->shape[0], s->oc = x->shape[1], s->oh = x->shape[2], s->ow = x->shape[3];
     s->c = w->shape[1] * s->groups, s->kh = w->shape[2], s->kw = w->shape[3];
     if (w->shape[0] != s->oc || s->oc % s->groups)
-        return node_fail(n, DET_ESHAPE, "input is %s, weight %s wants %lld channels", TENSOR_TEXT(x),
-                         TENSOR_TEXT(w), (long long)w->shape[0]);
+        return node_fail(n, DET_ESHAPE, "input is %s, weight %s wants %lld channels",
+                         TENSOR_TEXT(x), TENSOR_TEXT(w), (long long)w->shape[0]);
     if (b && (b->ndim != 1 || b->shape[0] != s->c))
         return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
                          TENSOR_TEXT(w), (long long)s->c);
     s->h = (s->oh - 1) * s->sh - 2 * s->ph + s->dh * (s->kh - 1) + out_pad[0] + 1;
     s->w = (s->ow - 1) * s->sw - 2 * s->pw + s->dw * (s->kw - 1) + out_pad[1] + 1;
-    bool bad_pad = out_pad[0] < 0 || out_pad[1] < 0 ||
-                   out_pad[0] >= MAX(s->sh, s->dh) || out_pad[1] >= MAX(s->sw, s->dw);
+    bool bad_pad = out_pad[0] < 0 || out_pad[1] < 0 || out_pad[0] >= MAX(s->sh, s->dh) ||
+                   out_pad[1] >= MAX(s->sw, s->dw);
     if (bad_pad)
         return node_fail(n, DET_EINVAL, "output_padding must be smaller than stride or dilation");
     if (s->h < 1 || s->w < 1 || s->kh < 1 || s->kw < 1 || s->oh < 1 || s->ow < 1)
-        return node_fail(n, DET_ESHAPE, "input %s and weight %s give an empty result", TENSOR_TEXT(x),
-                         TENSOR_TEXT(w));
+        return node_fail(n, DET_ESHAPE, "input %s and weight %s give an empty result",
+                         TENSOR_TEXT(x), TENSOR_TEXT(w));
     return 0;
 }
 
@@ -312,12 +317,15 @@ static int transpose_forward(struct node *n)
     if (rc) return rc;
     det_tensor *y = conv_result(n);
     if (!y) return DET_ENOMEM;
-    if (y->dtype == DET_F64) plain_data(&s, o.x->data, o.w->data, y->data);
-    else rc = conv_backward_data(&s, o.x->data, o.w->data, y->data);
+    if (y->dtype == DET_F64)
+        plain_data(&s, o.x->data, o.w->data, y->data);
+    else
+        rc = conv_backward_data(&s, o.x->data, o.w->data, y->data);
     if (o.bias) {
         det_tensor *b = det_reshape(o.bias, DET_DIMS(1, s.c, 1, 1));
         if (b)
-            ew_run(ew_binary(BINARY_add, (det_dtype)y->dtype), (det_tensor *const[]){y, y, b}, 3, NULL);
+            ew_run(ew_binary(BINARY_add, (det_dtype)y->dtype), (det_tensor *const[]){y, y, b}, 3,
+                   NULL);
     }
     tensor_release(o.bias);
     conv_store(n, y);
@@ -334,14 +342,18 @@ static int transpose_backward(struct node *n)
     if (wants_grad(n, 2)) give_grad(n, 2, det_ref(det_sum_over(g, DET_DIMS(0, 2, 3), false)));
     if (wants_grad(n, 1)) {
         det_tensor *gw = tensor_new((det_dtype)g->dtype, n->in[1]->shape, 4);
-        if (gw && g->dtype == DET_F64) plain_weights(&s, g->data, x->data, gw->data);
-        else if (gw) rc = conv_backward_weights(&s, g->data, x->data, gw->data, false);
+        if (gw && g->dtype == DET_F64)
+            plain_weights(&s, g->data, x->data, gw->data);
+        else if (gw)
+            rc = conv_backward_weights(&s, g->data, x->data, gw->data, false);
         give_grad(n, 1, gw);
     }
     if (wants_grad(n, 0)) {
         det_tensor *gx = tensor_new_like(x), *w = n->aux[CONV_AUX_W];
-        if (gx && g->dtype == DET_F64) plain_forward(&s, g->data, w->data, NULL, gx->data);
-        else if (gx) rc = conv_forward(&s, g->data, w->data, NULL, gx->data);
+        if (gx && g->dtype == DET_F64)
+            plain_forward(&s, g->data, w->data, NULL, gx->data);
+        else if (gx)
+            rc = conv_forward(&s, g->data, w->data, NULL, gx->data);
         give_grad(n, 0, gx);
     }
     tensor_release(g);

@@ -22,7 +22,8 @@ struct conv_operands {
 int conv_describe(struct node *n, struct conv *s);
 int conv_operands(struct node *n, struct conv_operands *o);
 
-// Memory for a result in the type it is computed in; conv_store converts it to the output and releases it.
+// Memory for a result in the type it is computed in; conv_store converts it to the output and
+// releases it.
 det_tensor *conv_result(struct node *n);
 void conv_store(struct node *n, det_tensor *y);
 

@@ -17,7 +17,8 @@
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
-    O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)
+    O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)       \
+    O(max_pool2d) O(conv_pool) O(conv_pool_relu)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;
@@ -30,3 +31,5 @@ int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
 // Merges: see fuse.c.
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer);
 bool gelu_absorbs_linear(struct node *consumer, const struct node *producer);
+bool pool_absorbs_conv(struct node *consumer, const struct node *producer);
+bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer);

@@ -7,6 +7,7 @@
 
 #include "det/tensor.h"
 #include "tensor/kernels/gemm.h"
+#include "tensor/kernels/pooling.h"
 #include "tensor/kernels/winograd.h"
 
 // n elements; p[0] is the output, p[1..] the inputs; strides in bytes (0: the same element again);
@@ -77,7 +78,14 @@ enum binary_id {
     K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
     K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
     K(void, wino_kernel_grad, (const float *from, int64_t step, float *to, int64_t stride,          \
-                               bool accumulate))
+                               bool accumulate))                                                    \
+    /* pooling.h */                                                                                 \
+    K(void, pool_row, (const struct pool_row *p))                                                   \
+    K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
+    K(void, sparse_sums, (const struct sparse_grad *list, int64_t n_list, const float *x,           \
+                          const int64_t *at, int n, float *sum, bool accumulate))                   \
+    K(void, sparse_scatter, (const struct sparse_grad *list, int64_t n_list, const float *w,        \
+                             int64_t n_rows, int64_t row_len, int64_t stride, float *image))
 // clang-format on
 
 struct kernels {

@@ -1,5 +1,5 @@
-// Unit winograd.c: Winograd transforms, a vector of channels at a time. Channels are a multiple of LANES.
-// Lavin, Gray: "Fast algorithms for convolutional neural networks" (CVPR 2016).
+// Unit winograd.c: Winograd transforms, a vector of channels at a time. Channels are a multiple of
+// LANES. Lavin, Gray: "Fast algorithms for convolutional neural networks" (CVPR 2016).
 #include "tensor/kernels/winograd.h"
 
 #include "tensor/kernels/kernels.h"
@@ -99,8 +99,10 @@ INLINE void input_tile(const struct wino_tile *t, const bool inside)
 void KERNEL(wino_input)(const struct wino_tile *t)
 {
     bool inside = t->y >= 0 && t->x >= 0 && t->y + WINO_IN <= t->h && t->x + WINO_IN <= t->w;
-    if (inside) input_tile(t, true);
-    else input_tile(t, false);
+    if (inside)
+        input_tile(t, true);
+    else
+        input_tile(t, false);
 }
 
 // The 4 x 4 output gradients at (y, x).
@@ -123,12 +125,15 @@ INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
 void KERNEL(wino_gradient)(const struct wino_tile *t)
 {
     bool inside = t->y + WINO_OUT <= t->h && t->x + WINO_OUT <= t->w;
-    if (inside) gradient_tile(t, true);
-    else gradient_tile(t, false);
+    if (inside)
+        gradient_tile(t, true);
+    else
+        gradient_tile(t, false);
 }
 
 // Products of a tile -> 4 x 4 pixels of an image (H, W, C) at (y, x), clipped, plus bias.
-void KERNEL(wino_output)(const float *from, int64_t step, const float *bias, const struct wino_tile *t)
+void KERNEL(wino_output)(const float *from, int64_t step, const float *bias,
+                         const struct wino_tile *t)
 {
     int64_t rows = t->h - t->y < WINO_OUT ? t->h - t->y : WINO_OUT;
     int64_t cols = t->w - t->x < WINO_OUT ? t->w - t->x : WINO_OUT;
@@ -159,8 +164,8 @@ void KERNEL(wino_output)(const float *from, int64_t step, const float *bias, con
     }
 }
 
-// 3 x 3 kernels of LANES channels: element k of lane l at from[l * stride + k] (turned around: 8 - k);
-// point p goes to to[p * step ...].
+// 3 x 3 kernels of LANES channels: element k of lane l at from[l * stride + k] (turned around: 8 -
+// k); point p goes to to[p * step ...].
 void KERNEL(wino_kernel)(const float *from, int64_t stride, bool turned, float *to, int64_t step)
 {
     vf g[9];

@@ -1,5 +1,6 @@
-// kernels/winograd.h: the transforms of Winograd's F(4 x 4, 3 x 3): a tile of 6 x 6 inputs and a 3 x 3 kernel
-// become 36 numbers each; their products become 4 x 4 outputs. 4 times fewer multiplications.
+// kernels/winograd.h: the transforms of Winograd's F(4 x 4, 3 x 3): a tile of 6 x 6 inputs and a 3
+// x 3 kernel become 36 numbers each; their products become 4 x 4 outputs. 4 times fewer
+// multiplications.
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +8,8 @@
 
 enum { WINO_OUT = 4, WINO_IN = 6, WINO_POINTS = 36 };
 
-// A tile of an image (H, W, C) and where its transform goes: point p, channel c at to[p * step + c].
+// A tile of an image (H, W, C) and where its transform goes: point p, channel c at to[p * step +
+// c].
 struct wino_tile {
     const float *image;
     int64_t h, w, c;

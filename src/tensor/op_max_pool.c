@@ -1,0 +1,330 @@
+// Unit op_max_pool.c: the operation max_pool2d, and its merges with the convolution before it and the relu
+// around it.
+#include "tensor/fuse.h"
+#include "tensor/op_conv.h"
+
+#include "sys/pool.h"
+#include "tensor/kernels/kernels.h"
+
+struct pool_attr {
+    int64_t kernel[2], stride[2], padding[2]; // stride 0: kernel
+    bool ceil_mode;
+};
+
+static const struct attr_field pool_attrs[] = {
+    {"kernel", ATTR_PAIR, offsetof(struct pool_attr, kernel)},
+    {"stride", ATTR_PAIR, offsetof(struct pool_attr, stride)},
+    {"padding", ATTR_PAIR, offsetof(struct pool_attr, padding)},
+    {"ceil_mode", ATTR_BOOL, offsetof(struct pool_attr, ceil_mode)},
+    {NULL, 0, 0},
+};
+
+enum { POOL_AUX_WINNER, POOL_AUX_X }; // which pixel won; for bf16: x in f32
+
+// --- max_pool2d
+
+// Fills in the stride and computes the size of the result along dim i (0: height).
+static int pool_size(const struct node *n, int64_t size, int i, int64_t *out)
+{
+    struct pool_attr *a = NODE_ATTR(n, struct pool_attr);
+    int64_t k = a->kernel[i], p = a->padding[i];
+    if (!a->stride[i]) a->stride[i] = k;
+    int64_t s = a->stride[i];
+    if (k < 1 || s < 1 || p < 0 || p > k / 2 || k > INT32_MAX || s > INT32_MAX)
+        return node_fail(n, DET_EINVAL,
+                         "kernel %lld, stride %lld, padding %lld; padding may be half the kernel",
+                         (long long)k, (long long)s, (long long)p);
+    int64_t free = size + 2 * p - k;
+    if (free < 0)
+        return node_fail(n, DET_ESHAPE, "the window %lld is larger than the input %s with padding",
+                         (long long)k, TENSOR_TEXT(n->in[0]));
+    *out = (free + (a->ceil_mode ? s - 1 : 0)) / s + 1;
+    if ((*out - 1) * s >= size + p) (*out)--; // the last window must start inside
+    return 0;
+}
+
+static int pool_infer(struct node *n)
+{
+    const det_tensor *x = n->in[0];
+    int64_t shape[4];
+    if (!det_dtype_is_float((det_dtype)x->dtype) || x->dtype == DET_F64)
+        return node_fail(n, DET_EDTYPE, "input is %s, wants f32 or bf16",
+                         det_dtype_name((det_dtype)x->dtype));
+    if (x->ndim != 4)
+        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
+    shape[0] = x->shape[0], shape[1] = x->shape[1];
+    int rc = pool_size(n, x->shape[2], 0, &shape[2]);
+    if (!rc) rc = pool_size(n, x->shape[3], 1, &shape[3]);
+    return rc ? rc : node_out_channels_last(n, (det_dtype)x->dtype, shape);
+}
+
+struct pool_job {
+    const struct pool_attr *a;
+    const det_tensor *x, *y; // f32, channels last
+    det_tensor *winner;
+    float *dx;
+};
+
+static void *winner_row(const struct pool_job *j, int64_t row)
+{
+    int64_t at = row * j->y->shape[3] * j->y->shape[1];
+    return (char *)j->winner->data + at * (int64_t)det_dtype_size((det_dtype)j->winner->dtype);
+}
+
+static void pool_piece(void *ctx, int row)
+{
+    const struct pool_job *j = ctx;
+    const struct pool_attr *a = j->a;
+    int64_t oh = j->y->shape[2], c = j->x->shape[1], h = j->x->shape[2], w = j->x->shape[3];
+    bool narrow = j->winner->dtype == DET_U8;
+    kernels->pool_row(&(struct pool_row){
+        .image = (const float *)j->x->data + row / oh * h * w * c,
+        .h = h,
+        .w = w,
+        .c = c,
+        .y0 = row % oh * a->stride[0] - a->padding[0],
+        .x0 = -a->padding[1],
+        .stride = a->stride[1],
+        .kh = a->kernel[0],
+        .kw = a->kernel[1],
+        .n = j->y->shape[3],
+        .out = (float *)j->y->data + (int64_t)row * j->y->shape[3] * c,
+        .winner = narrow ? winner_row(j, row) : NULL,
+        .wide_winner = narrow ? NULL : winner_row(j, row),
+    });
+}
+
+static int pool_forward(struct node *n)
+{
+    const struct pool_attr *a = NODE_ATTR(n, struct pool_attr);
+    det_tensor *x = tensor_converted(n->in[0], DET_F32, CHANNELS_LAST), *y = conv_result(n);
+    det_dtype index = a->kernel[0] * a->kernel[1] <= 256 ? DET_U8 : DET_I32;
+    if (!n->aux[POOL_AUX_WINNER])
+        n->aux[POOL_AUX_WINNER] = tensor_new_ordered(index, n->out[0]->shape, 4, CHANNELS_LAST);
+    int rc = DET_ENOMEM;
+    if (x && y && n->aux[POOL_AUX_WINNER]) {
+        struct pool_job j = {.a = a, .x = x, .y = y, .winner = n->aux[POOL_AUX_WINNER]};
+        pool_run((int)(y->shape[0] * y->shape[2]), pool_piece, &j);
+        rc = 0;
+    }
+    tensor_release(x);
+    if (y) conv_store(n, y);
+    return rc;
+}
+
+static void pool_grad_piece(void *ctx, int image)
+{
+    const struct pool_job *j = ctx;
+    const struct pool_attr *a = j->a;
+    int64_t oh = j->y->shape[2], ow = j->y->shape[3];
+    int64_t c = j->x->shape[1], h = j->x->shape[2], w = j->x->shape[3];
+    bool narrow = j->winner->dtype == DET_U8;
+    float *dx = j->dx + (int64_t)image * h * w * c;
+    memset(dx, 0, (size_t)(h * w * c) * sizeof *dx);
+    for (int64_t oy = 0; oy < oh; oy++) {
+        int64_t row = image * oh + oy;
+        kernels->pool_row_grad(&(struct pool_row_grad){
+            .g = (const float *)j->y->data + row * ow * c,
+            .winner = narrow ? winner_row(j, row) : NULL,
+            .wide_winner = narrow ? NULL : winner_row(j, row),
+            .h = h,
+            .w = w,
+            .c = c,
+            .y0 = oy * a->stride[0] - a->padding[0],
+            .x0 = -a->padding[1],
+            .stride = a->stride[1],
+            .kh = a->kernel[0],
+            .kw = a->kernel[1],
+            .n = ow,
+            .image = dx,
+        });
+    }
+}
+
+static int pool_backward(struct node *n)
+{
+    det_tensor *g = tensor_converted(out_grad(n, 0), DET_F32, CHANNELS_LAST);
+    det_tensor *dx = tensor_new_ordered(DET_F32, n->in[0]->shape, 4, CHANNELS_LAST);
+    if (g && dx) {
+        struct pool_job j = {.a = NODE_ATTR(n, struct pool_attr),
+                             .x = n->in[0],
+                             .y = g,
+                             .winner = n->aux[POOL_AUX_WINNER],
+                             .dx = dx->data};
+        pool_run((int)g->shape[0], pool_grad_piece, &j);
+    }
+    give_grad(n, 0, dx);
+    tensor_release(g);
+    return tape_failed() ? DET_ENOMEM : 0;
+}
+
+static const char *const max_pool2d_cases[] = {
+    "x:f[a,3,8,6]; kernel=2; F.max_pool2d(x, 2)",
+    "x:f[2,20,9,7]; kernel=3 stride=2 padding=1; F.max_pool2d(x, 3, 2, 1)",
+    "x:f[2,3,9,7]; kernel=2,3 stride=1,2 padding=1,0; F.max_pool2d(x, (2,3), (1,2), (1,0))",
+    "x:f[2,3,9,8]; kernel=3 stride=2 ceil_mode=1; F.max_pool2d(x, 3, 2, ceil_mode=True)",
+    "x:f[1,3,20,18]; kernel=18; F.max_pool2d(x, 18)", NULL};
+const struct op op_max_pool2d = {.name = "max_pool2d",
+                                 .min_in = 1,
+                                 .max_in = 1,
+                                 .infer = pool_infer,
+                                 .forward = pool_forward,
+                                 .backward = pool_backward,
+                                 .attrs = pool_attrs,
+                                 .cases = max_pool2d_cases};
+
+det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts o)
+{
+    if (x && x->dtype == DET_F64)
+        return det_to(det_max_pool2d_with(det_to(x, DET_F32), o), DET_F64);
+    struct pool_attr a = {.kernel = {o.kernel[0], o.kernel[1] ? o.kernel[1] : o.kernel[0]},
+                          .stride = {o.stride[0], o.stride[1] ? o.stride[1] : o.stride[0]},
+                          .padding = {o.padding[0], o.padding[1] ? o.padding[1] : o.padding[0]},
+                          .ceil_mode = o.ceil_mode};
+    return OP_APPLY(&op_max_pool2d, a, x);
+}
+
+// --- convolution + max_pool2d (+ relu)
+
+struct conv_pool_attr {
+    struct conv_attr conv; // first, so that conv_describe finds it
+    int64_t kernel[2];
+    bool relu;
+};
+
+static const struct attr_field conv_pool_attrs[] = {
+    {"kernel", ATTR_PAIR, offsetof(struct conv_pool_attr, kernel)},
+    {"relu", ATTR_BOOL, offsetof(struct conv_pool_attr, relu)},
+    {NULL, 0, 0},
+};
+
+enum { CONV_POOL_AUX_WINNER = 2 }; // after those of op_conv.h
+
+static int conv_pool_describe(struct node *n, struct pooled *p)
+{
+    const struct conv_pool_attr *a = NODE_ATTR(n, struct conv_pool_attr);
+    int rc = conv_describe(n, &p->conv);
+    if (rc) return rc;
+    p->kh = a->kernel[0], p->kw = a->kernel[1];
+    p->relu = a->relu;
+    if (p->kh < 1 || p->kw < 1 || p->kh > p->conv.oh || p->kw > p->conv.ow)
+        return node_fail(n, DET_ESHAPE, "a window of %lld x %lld does not fit", (long long)p->kh,
+                         (long long)p->kw);
+    p->h = p->conv.oh / p->kh, p->w = p->conv.ow / p->kw;
+    return 0;
+}
+
+static int conv_pool_infer(struct node *n)
+{
+    struct pooled p;
+    int rc = conv_pool_describe(n, &p);
+    if (rc) return rc;
+    if (n->in[0]->dtype != DET_F32 || n->in[1]->dtype != DET_F32 || det_autocast() || !pooled_fits(&p))
+        return node_fail(n, DET_EDTYPE, "not for %s", TENSOR_TEXT(n->in[1]));
+    return node_out_channels_last(n, DET_F32, (int64_t[]){p.conv.n, p.conv.oc, p.h, p.w});
+}
+
+static int conv_pool_forward(struct node *n)
+{
+    struct pooled p;
+    struct conv_operands o;
+    int rc = conv_pool_describe(n, &p);
+    if (!rc) rc = conv_operands(n, &o);
+    if (rc) return rc;
+    det_tensor *y = n->out[0], **winner = &n->aux[CONV_POOL_AUX_WINNER];
+    if (!*winner) *winner = tensor_new_ordered(DET_U8, y->shape, 4, CHANNELS_LAST);
+    if (*winner)
+        rc = pooled_forward(&p, o.x->data, o.w->data, o.bias ? o.bias->data : NULL, y->data,
+                            (*winner)->data);
+    tensor_release(o.bias);
+    return tape_failed() ? DET_ENOMEM : rc;
+}
+
+static int conv_pool_backward(struct node *n)
+{
+    struct pooled p;
+    int rc = conv_pool_describe(n, &p);
+    if (rc) return rc;
+    det_tensor *x = n->aux[CONV_AUX_X], *g = conv_image_grad(n);
+    struct pooled_grads grads = {.w = n->aux[CONV_AUX_W]->data,
+                                 .y = n->out[0]->data,
+                                 .winner = n->aux[CONV_POOL_AUX_WINNER]->data};
+    det_tensor *dw = NULL, *own_x = NULL, *dx = wants_grad(n, 0) ? tensor_new_like(x) : NULL;
+    det_tensor *db = wants_grad(n, 2) ? tensor_new(DET_F32, n->in[2]->shape, 1) : NULL;
+    bool in_place = tensor_is_row_major(n->in[1]);
+    if (wants_grad(n, 1) || db)
+        dw = wants_grad(n, 1) && in_place ? grad_target(n, 1, &grads.accumulate_w)
+                                          : tensor_new(DET_F32, n->aux[CONV_AUX_W]->shape, 4);
+    if (x->storage->borrowed && (own_x = tensor_new_like(x))) { // kernels read a little past the end
+        memcpy(own_x->data, x->data, (size_t)x->numel * sizeof(float));
+        x = own_x;
+    }
+    if (!tape_failed()) {
+        grads.x = x->data, grads.g = g->data;
+        grads.dx = dx ? dx->data : NULL, grads.dw = dw ? dw->data : NULL, grads.db = db ? db->data : NULL;
+        rc = pooled_backward(&p, &grads);
+    }
+    if (dx) give_grad(n, 0, dx);
+    if (db) give_grad(n, 2, db);
+    if (dw && wants_grad(n, 1) && !in_place) give_grad(n, 1, dw);
+    else if (dw && !wants_grad(n, 1)) tensor_release(dw);
+    tensor_release(own_x);
+    tensor_release(g);
+    return rc ? node_fail(n, rc, "no memory for gradients") : 0;
+}
+
+static const char *const conv_pool_cases[] = {
+    "x:f[2,1,12,12] w:f[5,1,5,5] b:f[5]; kernel=2; F.max_pool2d(F.conv2d(x, w, b), 2)",
+    "x:f[3,40,12,12] w:f[40,40,5,5] b:f[40]; kernel=2; F.max_pool2d(F.conv2d(x, w, b), 2)",
+    "x:f[3,3,11,13] w:f[7,3,4,3] -; kernel=2,3; F.max_pool2d(F.conv2d(x, w), (2, 3))", NULL};
+const struct op op_conv_pool = {.name = "conv_pool",
+                                .min_in = 2,
+                                .max_in = 3,
+                                .flags = OP_DEFER,
+                                .saves_in = 3,
+                                .saves_out = true,
+                                .infer = conv_pool_infer,
+                                .forward = conv_pool_forward,
+                                .backward = conv_pool_backward,
+                                .attrs = conv_pool_attrs,
+                                .cases = conv_pool_cases};
+
+static const char *const conv_pool_relu_cases[] = {
+    "x:f[2,1,12,12] w:f[5,1,5,5] b:f[5]; kernel=2 relu=1; F.relu(F.max_pool2d(F.conv2d(x, w, b), 2))",
+    "x:f[3,40,12,12] w:f[40,40,5,5] b:f[40]; kernel=2 relu=1; "
+    "F.relu(F.max_pool2d(F.conv2d(x, w, b), 2))",
+    "x:f[3,7,9,9] w:f[7,7,2,2] -; kernel=3 relu=1; F.max_pool2d(F.relu(F.conv2d(x, w)), 3)", NULL};
+const struct op op_conv_pool_relu = {.name = "conv_pool_relu",
+                                     .min_in = 2,
+                                     .max_in = 3,
+                                     .saves_in = 3,
+                                     .saves_out = true,
+                                     .infer = conv_pool_infer,
+                                     .forward = conv_pool_forward,
+                                     .backward = conv_pool_backward,
+                                     .attrs = conv_pool_attrs,
+                                     .cases = conv_pool_relu_cases};
+
+// max_pool2d over a convolution that has not run: windows must not overlap.
+bool pool_absorbs_conv(struct node *consumer, const struct node *conv)
+{
+    const struct pool_attr *a = NODE_ATTR(consumer, struct pool_attr);
+    struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
+                                    .kernel = {a->kernel[0], a->kernel[1]}};
+    bool plain = conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 && !a->padding[0] &&
+                 !a->padding[1] && !a->ceil_mode && a->stride[0] == a->kernel[0] &&
+                 a->stride[1] == a->kernel[1];
+    struct pooled p = {.kh = a->kernel[0], .kw = a->kernel[1]};
+    if (!plain || conv_describe((struct node *)(uintptr_t)conv, &p.conv) || !pooled_fits(&p))
+        return false;
+    node_rewrite(consumer, &op_conv_pool, conv->in, conv->n_in, &merged, sizeof merged);
+    return true;
+}
+
+bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer)
+{
+    struct conv_pool_attr merged = *NODE_ATTR(producer, struct conv_pool_attr);
+    merged.relu = true;
+    node_rewrite(consumer, &op_conv_pool_relu, producer->in, producer->n_in, &merged, sizeof merged);
+    return true;
+}
