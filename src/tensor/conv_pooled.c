@@ -1,8 +1,8 @@
 // Unit conv_pooled.c: convolution + max pooling (+ relu) as one operation.
 //
-// Forward keeps only the pooled result and, per element, which pixel of its window won. Backward turns the
-// gradients that are not zero into lists of (value, position): behind a 2 x 2 window at most a quarter of
-// the dense work is left.
+// Forward keeps only the pooled result and, per element, which pixel of its window won. Backward
+// turns the gradients that are not zero into lists of (value, position): behind a 2 x 2 window at
+// most a quarter of the dense work is left.
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
@@ -16,7 +16,7 @@ bool pooled_fits(const struct pooled *p)
     const struct conv *s = &p->conv;
     return s->groups == 1 && s->dh == 1 && s->dw == 1 && s->sh == 1 && s->sw == 1 && !s->ph &&
            !s->pw && p->kh * p->kw <= MAX_WINDOW && p->kh * p->kw > 1 &&
-           s->kh * s->kw <= DIRECT_MAX_SEGMENTS && s->h * s->w * s->c < INT32_MAX / IMAGES_AT_ONCE &&
+           s->kh * s->kw <= DIRECT_MAX_SEGMENTS && s->h * s->w * s->c < INT32_MAX &&
            !winograd_fits(s);
 }
 
@@ -60,8 +60,8 @@ static void forward_piece(void *ctx, int image)
     }
 }
 
-int pooled_forward(const struct pooled *p, const float *x, const float *w, const float *bias, float *y,
-                   uint8_t *winner)
+int pooled_forward(const struct pooled *p, const float *x, const float *w, const float *bias,
+                   float *y, uint8_t *winner)
 {
     int rc = 0;
     struct forward_job j = {.p = p, .x = x, .bias = bias, .y = y, .winner = winner, .rc = &rc};
@@ -76,74 +76,61 @@ int pooled_forward(const struct pooled *p, const float *x, const float *w, const
 struct backward_job {
     const struct pooled *p;
     const struct pooled_grads *g;
-    const float *turned; // weights as [output channel][kernel row][kernel column][channel]
-    int64_t row_len;     // kw * c
-    int vectors;         // of a kernel row
-    float *sums;         // [output channel][kernel row][vectors * lanes]
+    int32_t *origin, *in_window; // see struct pooled_image
+    const float *turned;         // weights as [kernel row][output channel][kernel column][channel]
+    int64_t *at;                 // where each vector of a kernel starts in the input
     int *rc;
+    int64_t row_len;          // kw * c
+    int vectors;              // of a kernel row
+    struct sparse_grad *list; // [image][output channel][pixel]
+    int32_t *count;           // [image][output channel]
+    float *total;             // [image][output channel]
+    float *sums;              // [output channel][kernel row][vectors * lanes]
 };
 
-// Gradients of one output channel in images [first, first + n) that are not zero. Offsets count from the
-// first image. Returns how many; *total is their sum.
-static int64_t list_grads(const struct backward_job *j, int64_t first, int64_t n, int64_t oc,
-                          struct sparse_grad *list, float *total)
+static struct pooled_image image_of(const struct backward_job *j, int64_t image)
 {
     const struct pooled *p = j->p;
-    const struct conv *s = &p->conv;
-    int64_t count = 0, pixels = p->h * p->w;
-    float sum = 0;
-    for (int64_t image = 0; image < n; image++) {
-        int64_t at = (first + image) * pixels * s->oc + oc;
-        for (int64_t y = 0; y < p->h; y++)
-            for (int64_t x = 0; x < p->w; x++, at += s->oc) {
-                int64_t k = j->g->winner[at], row = y * p->kh + k / p->kw, col = x * p->kw + k % p->kw;
-                float v = !p->relu || j->g->y[at] > 0 ? j->g->g[at] : 0;
-                list[count].value = v;
-                list[count].offset = (int32_t)(((image * s->h + row) * s->w + col) * s->c);
-                count += v != 0;
-                sum += v;
-            }
-    }
-    *total += sum;
-    return count;
+    int64_t pixels = p->h * p->w, at = image * pixels * p->conv.oc;
+    return (struct pooled_image){.g = j->g->g + at,
+                                 .y = p->relu ? j->g->y + at : NULL,
+                                 .winner = j->g->winner + at,
+                                 .pixels = pixels,
+                                 .c = p->conv.oc,
+                                 .origin = j->origin,
+                                 .in_window = j->in_window};
 }
 
-static struct sparse_grad *list_memory(const struct backward_job *j)
+// One image: its gradients by channel.
+static void list_piece(void *ctx, int image)
 {
-    size_t n = (size_t)(IMAGES_AT_ONCE * j->p->h * j->p->w + 1);
-    struct sparse_grad *list = scratch(SCRATCH_B, n * sizeof *list);
-    if (!list) __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
-    return list;
+    const struct backward_job *j = ctx;
+    struct pooled_image p = image_of(j, image);
+    kernels->sparse_by_channel(&p, j->list + image * p.c * p.pixels, j->count + image * p.c,
+                               j->total + image * p.c);
 }
 
-// A few output channels, all images: dW and db.
+// A few output channels, all images: dW. Few images at a time, so that their inputs stay in the
+// cache.
 static void weights_piece(void *ctx, int piece)
 {
     const struct backward_job *j = ctx;
     const struct conv *s = &j->p->conv;
-    int lanes = kernels->gemm_lanes();
-    int64_t n_vectors = s->kh * j->vectors, first_oc = (int64_t)piece * CHANNELS_PER_PIECE;
-    int64_t end = MIN(first_oc + CHANNELS_PER_PIECE, s->oc);
-    struct sparse_grad *list = list_memory(j);
-    if (!list) return;
-    float total[CHANNELS_PER_PIECE] = {0};
-    for (int64_t image = 0; image < s->n; image += IMAGES_AT_ONCE) {
-        int64_t n = MIN(s->n - image, (int64_t)IMAGES_AT_ONCE);
-        const float *x = j->g->x + image * s->h * s->w * s->c;
-        for (int64_t oc = first_oc; oc < end; oc++) {
-            int64_t count = list_grads(j, image, n, oc, list, &total[oc - first_oc]);
-            float *sums = j->sums + oc * n_vectors * lanes;
-            for (int64_t v = 0; v < n_vectors; v += SPARSE_MAX_VECTORS) {
-                int64_t at[SPARSE_MAX_VECTORS];
-                int k = (int)MIN(n_vectors - v, (int64_t)SPARSE_MAX_VECTORS);
-                for (int i = 0; i < k; i++)
-                    at[i] = (v + i) / j->vectors * s->w * s->c + (v + i) % j->vectors * lanes;
-                kernels->sparse_sums(list, count, x, at, k, sums + v * lanes, image > 0);
-            }
+    int64_t n_vectors = s->kh * j->vectors, pixels = j->p->h * j->p->w;
+    int64_t first = (int64_t)piece * CHANNELS_PER_PIECE;
+    int64_t end = MIN(first + CHANNELS_PER_PIECE, s->oc);
+    for (int64_t image = 0; image < s->n; image += IMAGES_AT_ONCE)
+        for (int64_t oc = first; oc < end; oc++) {
+            struct sparse_lists l = {.list = j->list + (image * s->oc + oc) * pixels,
+                                     .count = j->count + image * s->oc + oc,
+                                     .x = j->g->x + image * s->h * s->w * s->c,
+                                     .n_images = MIN(s->n - image, (int64_t)IMAGES_AT_ONCE),
+                                     .list_step = s->oc * pixels,
+                                     .count_step = s->oc,
+                                     .x_step = s->h * s->w * s->c};
+            float *sums = j->sums + oc * n_vectors * kernels->gemm_lanes();
+            kernels->sparse_sums(&l, j->at, n_vectors, sums, image > 0);
         }
-    }
-    for (int64_t oc = first_oc; j->g->db && oc < end; oc++)
-        j->g->db[oc] = total[oc - first_oc];
 }
 
 // One image: dX.
@@ -151,25 +138,32 @@ static void data_piece(void *ctx, int image)
 {
     const struct backward_job *j = ctx;
     const struct conv *s = &j->p->conv;
-    struct sparse_grad *list = list_memory(j);
-    if (!list) return;
-    float *dx = j->g->dx + (int64_t)image * s->h * s->w * s->c, unused = 0;
-    memset(dx, 0, (size_t)(s->h * s->w * s->c) * sizeof *dx);
-    for (int64_t oc = 0; oc < s->oc; oc++) {
-        int64_t count = list_grads(j, image, 1, oc, list, &unused);
-        kernels->sparse_scatter(list, count, j->turned + oc * s->kh * j->row_len, s->kh, j->row_len,
-                                s->w * s->c, dx);
+    struct pooled_image p = image_of(j, image);
+    struct sparse_weights w = {.w = j->turned,
+                               .kernel_rows = s->kh,
+                               .len = j->row_len,
+                               .stride = s->w * s->c,
+                               .n_window = (int)(j->p->kh * j->p->kw)};
+    size_t entries = (size_t)(p.pixels * p.c + 1), starts = (size_t)(p.pixels * w.n_window + 1);
+    struct sparse_grad *list =
+        scratch(SCRATCH_B, entries * sizeof *list + starts * sizeof(int32_t));
+    if (!list) {
+        __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+        return;
     }
+    float *dx = j->g->dx + (int64_t)image * s->h * s->w * s->c;
+    memset(dx, 0, (size_t)(s->h * s->w * s->c) * sizeof *dx);
+    kernels->sparse_scatter(&p, &w, list, (int32_t *)(list + entries), dx);
 }
 
-// (OC, C, KH, KW) -> (OC, KH, KW, C)
+// (OC, C, KH, KW) -> (KH, OC, KW, C)
 static void turn_weights(const struct conv *s, const float *w, float *out)
 {
-    int64_t taps = s->kh * s->kw;
-    for (int64_t oc = 0; oc < s->oc; oc++)
-        for (int64_t tap = 0; tap < taps; tap++)
-            for (int64_t c = 0; c < s->c; c++)
-                *out++ = w[(oc * s->c + c) * taps + tap];
+    for (int64_t ky = 0; ky < s->kh; ky++)
+        for (int64_t oc = 0; oc < s->oc; oc++)
+            for (int64_t kx = 0; kx < s->kw; kx++)
+                for (int64_t c = 0; c < s->c; c++)
+                    *out++ = w[((oc * s->c + c) * s->kh + ky) * s->kw + kx];
 }
 
 static void store_weights(const struct backward_job *j)
@@ -186,19 +180,61 @@ static void store_weights(const struct backward_job *j)
             }
 }
 
+static void store_bias(const struct backward_job *j)
+{
+    const struct conv *s = &j->p->conv;
+    for (int64_t oc = 0; oc < s->oc; oc++) {
+        j->g->db[oc] = 0;
+        for (int64_t image = 0; image < s->n; image++)
+            j->g->db[oc] += j->total[image * s->oc + oc];
+    }
+}
+
+// Where the windows start in an image, and where their pixels are from there.
+static void plan_offsets(const struct backward_job *j)
+{
+    const struct pooled *p = j->p;
+    const struct conv *s = &p->conv;
+    for (int64_t i = 0; i < p->h * p->w; i++)
+        j->origin[i] = (int32_t)((i / p->w * p->kh * s->w + i % p->w * p->kw) * s->c);
+    for (int64_t v = 0; v < s->kh * j->vectors; v++)
+        j->at[v] = v / j->vectors * s->w * s->c + v % j->vectors * kernels->gemm_lanes();
+    for (int64_t k = 0; k < p->kh * p->kw; k++)
+        j->in_window[k] = (int32_t)((k / p->kw * s->w + k % p->kw) * s->c);
+}
+
+static int weights_backward(struct backward_job *j)
+{
+    const struct conv *s = &j->p->conv;
+    size_t channels = (size_t)(s->n * s->oc), pixels = (size_t)(j->p->h * j->p->w);
+    j->list = scratch(SCRATCH_B, channels * ((pixels + 1) * sizeof *j->list + 8));
+    j->sums = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j->vectors * kernels->gemm_lanes()) * 4);
+    if (!j->list || !j->sums) return DET_ENOMEM;
+    j->count = (int32_t *)(j->list + channels * pixels + 1); // a list may write one entry too many
+    j->total = (float *)(j->count + channels);
+    pool_run((int)s->n, list_piece, j);
+    if (j->g->db) store_bias(j);
+    if (!j->g->dw) return 0;
+    pool_run((int)((s->oc + CHANNELS_PER_PIECE - 1) / CHANNELS_PER_PIECE), weights_piece, j);
+    store_weights(j);
+    return 0;
+}
+
 int pooled_backward(const struct pooled *p, const struct pooled_grads *grads)
 {
     const struct conv *s = &p->conv;
-    int rc = 0, lanes = kernels->gemm_lanes();
+    int lanes = kernels->gemm_lanes(), rc = 0;
     struct backward_job j = {.p = p, .g = grads, .row_len = s->kw * s->c, .rc = &rc};
     j.vectors = (int)((j.row_len + lanes - 1) / lanes);
-    if (grads->dw) {
-        j.sums = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j.vectors * lanes) * sizeof(float));
-        if (!j.sums) return DET_ENOMEM;
-        pool_run((int)((s->oc + CHANNELS_PER_PIECE - 1) / CHANNELS_PER_PIECE), weights_piece, &j);
-        store_weights(&j);
-    }
-    if (grads->dx) {
+    int64_t n_vectors = s->kh * j.vectors, pixels = p->h * p->w;
+    j.at = scratch(SCRATCH_C, (size_t)n_vectors * sizeof *j.at +
+                                  (size_t)(pixels + MAX_WINDOW) * sizeof *j.origin);
+    if (!j.at) return DET_ENOMEM;
+    j.origin = (int32_t *)(j.at + n_vectors);
+    j.in_window = j.origin + pixels;
+    plan_offsets(&j);
+    if (grads->dw || grads->db) rc = weights_backward(&j);
+    if (!rc && grads->dx) {
         float *turned = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j.row_len) * sizeof(float));
         if (!turned) return DET_ENOMEM;
         turn_weights(s, grads->w, turned);

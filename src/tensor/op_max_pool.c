@@ -1,5 +1,5 @@
-// Unit op_max_pool.c: the operation max_pool2d, and its merges with the convolution before it and the relu
-// around it.
+// Unit op_max_pool.c: the operation max_pool2d, and its merges with the convolution before it and
+// the relu around it.
 #include "tensor/fuse.h"
 #include "tensor/op_conv.h"
 
@@ -163,7 +163,8 @@ static const char *const max_pool2d_cases[] = {
     "x:f[2,20,9,7]; kernel=3 stride=2 padding=1; F.max_pool2d(x, 3, 2, 1)",
     "x:f[2,3,9,7]; kernel=2,3 stride=1,2 padding=1,0; F.max_pool2d(x, (2,3), (1,2), (1,0))",
     "x:f[2,3,9,8]; kernel=3 stride=2 ceil_mode=1; F.max_pool2d(x, 3, 2, ceil_mode=True)",
-    "x:f[1,3,20,18]; kernel=18; F.max_pool2d(x, 18)", NULL};
+    "x:f[1,3,20,18]; kernel=18; F.max_pool2d(x, 18)",
+    NULL};
 const struct op op_max_pool2d = {.name = "max_pool2d",
                                  .min_in = 1,
                                  .max_in = 1,
@@ -219,7 +220,8 @@ static int conv_pool_infer(struct node *n)
     struct pooled p;
     int rc = conv_pool_describe(n, &p);
     if (rc) return rc;
-    if (n->in[0]->dtype != DET_F32 || n->in[1]->dtype != DET_F32 || det_autocast() || !pooled_fits(&p))
+    if (n->in[0]->dtype != DET_F32 || n->in[1]->dtype != DET_F32 || det_autocast() ||
+        !pooled_fits(&p))
         return node_fail(n, DET_EDTYPE, "not for %s", TENSOR_TEXT(n->in[1]));
     return node_out_channels_last(n, DET_F32, (int64_t[]){p.conv.n, p.conv.oc, p.h, p.w});
 }
@@ -252,22 +254,23 @@ static int conv_pool_backward(struct node *n)
     det_tensor *dw = NULL, *own_x = NULL, *dx = wants_grad(n, 0) ? tensor_new_like(x) : NULL;
     det_tensor *db = wants_grad(n, 2) ? tensor_new(DET_F32, n->in[2]->shape, 1) : NULL;
     bool in_place = tensor_is_row_major(n->in[1]);
-    if (wants_grad(n, 1) || db)
-        dw = wants_grad(n, 1) && in_place ? grad_target(n, 1, &grads.accumulate_w)
-                                          : tensor_new(DET_F32, n->aux[CONV_AUX_W]->shape, 4);
-    if (x->storage->borrowed && (own_x = tensor_new_like(x))) { // kernels read a little past the end
+    if (wants_grad(n, 1))
+        dw = in_place ? grad_target(n, 1, &grads.accumulate_w)
+                      : tensor_new(DET_F32, n->aux[CONV_AUX_W]->shape, 4);
+    if (x->storage->borrowed &&
+        (own_x = tensor_new_like(x))) { // kernels read a little past the end
         memcpy(own_x->data, x->data, (size_t)x->numel * sizeof(float));
         x = own_x;
     }
     if (!tape_failed()) {
         grads.x = x->data, grads.g = g->data;
-        grads.dx = dx ? dx->data : NULL, grads.dw = dw ? dw->data : NULL, grads.db = db ? db->data : NULL;
+        grads.dx = dx ? dx->data : NULL, grads.dw = dw ? dw->data : NULL,
+        grads.db = db ? db->data : NULL;
         rc = pooled_backward(&p, &grads);
     }
     if (dx) give_grad(n, 0, dx);
     if (db) give_grad(n, 2, db);
-    if (dw && wants_grad(n, 1) && !in_place) give_grad(n, 1, dw);
-    else if (dw && !wants_grad(n, 1)) tensor_release(dw);
+    if (dw && !in_place) give_grad(n, 1, dw);
     tensor_release(own_x);
     tensor_release(g);
     return rc ? node_fail(n, rc, "no memory for gradients") : 0;
@@ -290,7 +293,8 @@ const struct op op_conv_pool = {.name = "conv_pool",
                                 .cases = conv_pool_cases};
 
 static const char *const conv_pool_relu_cases[] = {
-    "x:f[2,1,12,12] w:f[5,1,5,5] b:f[5]; kernel=2 relu=1; F.relu(F.max_pool2d(F.conv2d(x, w, b), 2))",
+    "x:f[2,1,12,12] w:f[5,1,5,5] b:f[5]; kernel=2 relu=1; F.relu(F.max_pool2d(F.conv2d(x, w, b), "
+    "2))",
     "x:f[3,40,12,12] w:f[40,40,5,5] b:f[40]; kernel=2 relu=1; "
     "F.relu(F.max_pool2d(F.conv2d(x, w, b), 2))",
     "x:f[3,7,9,9] w:f[7,7,2,2] -; kernel=3 relu=1; F.max_pool2d(F.relu(F.conv2d(x, w)), 3)", NULL};
@@ -311,9 +315,9 @@ bool pool_absorbs_conv(struct node *consumer, const struct node *conv)
     const struct pool_attr *a = NODE_ATTR(consumer, struct pool_attr);
     struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
                                     .kernel = {a->kernel[0], a->kernel[1]}};
-    bool plain = conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 && !a->padding[0] &&
-                 !a->padding[1] && !a->ceil_mode && a->stride[0] == a->kernel[0] &&
-                 a->stride[1] == a->kernel[1];
+    bool plain = conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 &&
+                 !a->padding[0] && !a->padding[1] && !a->ceil_mode &&
+                 a->stride[0] == a->kernel[0] && a->stride[1] == a->kernel[1];
     struct pooled p = {.kh = a->kernel[0], .kw = a->kernel[1]};
     if (!plain || conv_describe((struct node *)(uintptr_t)conv, &p.conv) || !pooled_fits(&p))
         return false;
@@ -325,6 +329,7 @@ bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer)
 {
     struct conv_pool_attr merged = *NODE_ATTR(producer, struct conv_pool_attr);
     merged.relu = true;
-    node_rewrite(consumer, &op_conv_pool_relu, producer->in, producer->n_in, &merged, sizeof merged);
+    node_rewrite(consumer, &op_conv_pool_relu, producer->in, producer->n_in, &merged,
+                 sizeof merged);
     return true;
 }

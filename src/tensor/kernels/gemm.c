@@ -37,8 +37,25 @@ enum { MAX_NV = 2 };
         }                                      \
     } while (0)
 
+// The last vector of a row of C may be partial.
+INLINE void store_row(const int nv, const vf *sum, float *c, int last, bool accumulate)
+{
+    UNROLL(3)
+    for (int j = 0; j < nv; j++) {
+        vf v = sum[j];
+        float *to = c + j * LANES;
+        if (j < nv - 1 || last == LANES) {
+            if (accumulate) v += vf_load(to);
+            vf_store(to, v);
+        } else {
+            if (accumulate) v += vf_load_n(to, last);
+            vf_store_n(to, v, last);
+        }
+    }
+}
+
 INLINE void tile(const int mr, const int nv, const bool columns, const struct gemm_panel *p,
-                 const float *a, float *c, int64_t ldc, bool accumulate)
+                 const float *a, float *c)
 {
     static const int64_t one_segment[1] = {0};
     const int64_t *seg = p->seg ? p->seg : one_segment;
@@ -58,30 +75,24 @@ INLINE void tile(const int mr, const int nv, const bool columns, const struct ge
                 STEP(as[i * stride + k]);
         }
     }
+    const int last = p->width - (nv - 1) * LANES;
     UNROLL(16)
-    for (int i = 0; i < mr; i++) {
-        UNROLL(3)
-        for (int j = 0; j < nv; j++) {
-            float *cij = c + i * ldc + j * LANES;
-            if (accumulate) sum[i * nv + j] += vf_load(cij);
-            vf_store(cij, sum[i * nv + j]);
-        }
-    }
+    for (int i = 0; i < mr; i++)
+        store_row(nv, sum + i * nv, c + i * p->ldc, last, p->accumulate);
 }
 
-typedef void (*tile_fn)(const struct gemm_panel *p, const float *a, float *c, int64_t ldc,
-                        bool accumulate);
+typedef void (*tile_fn)(const struct gemm_panel *p, const float *a, float *c);
 
 #define TILE(mr, nv)                                                                        \
-    static __attribute__((noinline)) void tile_rows_##mr##_##nv(                            \
-        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate) \
+    static __attribute__((noinline)) void tile_rows_##mr##_##nv(const struct gemm_panel *p, \
+                                                                const float *a, float *c)   \
     {                                                                                       \
-        tile(mr, nv, false, p, a, c, ldc, accumulate);                                      \
+        tile(mr, nv, false, p, a, c);                                                       \
     }                                                                                       \
-    static __attribute__((noinline)) void tile_cols_##mr##_##nv(                            \
-        const struct gemm_panel *p, const float *a, float *c, int64_t ldc, bool accumulate) \
+    static __attribute__((noinline)) void tile_cols_##mr##_##nv(const struct gemm_panel *p, \
+                                                                const float *a, float *c)   \
     {                                                                                       \
-        tile(mr, nv, true, p, a, c, ldc, accumulate);                                       \
+        tile(mr, nv, true, p, a, c);                                                        \
     }
 #define TILES_4(nv) TILE(1, nv) TILE(2, nv) TILE(3, nv) TILE(4, nv)
 #define TILES_6(nv) TILES_4(nv) TILE(5, nv) TILE(6, nv)
@@ -146,20 +157,6 @@ int KERNEL(gemm_rows)(int width)
     return MAX_MR(nv);
 }
 
-// Columns that do not fill a vector go through a small copy.
-static void tile_partial(tile_fn fn, const struct gemm_panel *p, int mr, int nv, const float *a,
-                         float *c)
-{
-    float tmp[GEMM_MAX_ROWS * GEMM_MAX_WIDTH];
-    const int ld = nv * LANES;
-    fn(p, a, tmp, ld, false);
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < p->width; j++) {
-            float *cij = c + i * p->ldc + j;
-            *cij = p->accumulate ? *cij + tmp[i * ld + j] : tmp[i * ld + j];
-        }
-}
-
 void KERNEL(gemm_panel)(const struct gemm_panel *p)
 {
     const int nv = (p->width + LANES - 1) / LANES, mr_max = MAX_MR(nv);
@@ -167,11 +164,7 @@ void KERNEL(gemm_panel)(const struct gemm_panel *p)
     for (int64_t i = 0; i < p->m; i += mr_max) {
         int mr = (int)(p->m - i < mr_max ? p->m - i : mr_max);
         const float *a = p->a + i * (p->a_columns ? 1 : p->a_stride);
-        float *c = p->c + i * p->ldc;
-        if (p->width == nv * LANES)
-            row[mr](p, a, c, p->ldc, p->accumulate);
-        else
-            tile_partial(row[mr], p, mr, nv, a, c);
+        row[mr](p, a, p->c + i * p->ldc);
     }
 }
 

@@ -82,10 +82,12 @@ enum binary_id {
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
-    K(void, sparse_sums, (const struct sparse_grad *list, int64_t n_list, const float *x,           \
-                          const int64_t *at, int n, float *sum, bool accumulate))                   \
-    K(void, sparse_scatter, (const struct sparse_grad *list, int64_t n_list, const float *w,        \
-                             int64_t n_rows, int64_t row_len, int64_t stride, float *image))
+    K(void, sparse_sums, (const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,   \
+                          bool accumulate))                   \
+    K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \
+                                float *total))                                                      \
+    K(void, sparse_scatter, (const struct pooled_image *p, const struct sparse_weights *w,          \
+                             struct sparse_grad *list, int32_t *start, float *image))
 // clang-format on
 
 struct kernels {

@@ -1,4 +1,5 @@
-// Unit pooling.c: max pooling, forwards and backwards, and the sparse sums behind a pooled convolution.
+// Unit pooling.c: max pooling, forwards and backwards, and the sparse sums behind a pooled
+// convolution.
 #include "tensor/kernels/pooling.h"
 
 #include "tensor/kernels/kernels.h"
@@ -8,60 +9,64 @@ static bool outside(int64_t at, int64_t size)
     return at < 0 || at >= size;
 }
 
-// Channels [c, c + width) of one window: the winner's value and index. The first of equals wins; NaN
+// A vector of channels of one window: the winner's value and index. The first of equals wins; NaN
 // beats everything.
-INLINE void window_max(const struct pool_row *p, int64_t x0, int64_t c, const int width, float *best,
-                       int32_t *index)
+INLINE void window_max(const struct pool_row *p, int64_t x0, int64_t c, const int width, vf *best,
+                       vi *index)
 {
-    for (int l = 0; l < width; l++) {
-        best[l] = -__builtin_inff();
-        index[l] = -1;
-    }
+    vf b = vf_set1(-__builtin_inff());
+    vi at = {0};
+    bool first = true;
     for (int64_t ky = 0; ky < p->kh; ky++) {
         if (outside(p->y0 + ky, p->h)) continue;
         for (int64_t kx = 0; kx < p->kw; kx++) {
             if (outside(x0 + kx, p->w)) continue;
-            const float *v = p->image + ((p->y0 + ky) * p->w + x0 + kx) * p->c + c;
-            const int32_t at = (int32_t)(ky * p->kw + kx);
-            VECTOR_LOOP
-            for (int l = 0; l < width; l++) {
-                bool wins = v[l] > best[l] || v[l] != v[l] || index[l] < 0;
-                best[l] = wins ? v[l] : best[l];
-                index[l] = wins ? at : index[l];
-            }
+            const float *from = p->image + ((p->y0 + ky) * p->w + x0 + kx) * p->c + c;
+            vf v = width == LANES ? vf_load(from) : vf_load_n(from, width);
+            vi wins = (v > b) | (v != v);
+            if (first) wins = ~(vi){0};
+            first = false;
+            b = vf_select(wins, v, b);
+            at = ((vi){0} + (int32_t)(ky * p->kw + kx)) * -wins | (at & ~wins);
         }
     }
+    *best = b;
+    *index = at;
 }
 
-INLINE void finish_window(const struct pool_row *p, int64_t i, int64_t c, const int width,
-                          const float *best, const int32_t *index)
+INLINE void finish_window(const struct pool_row *p, int64_t i, int64_t c, const int width, vf best,
+                          vi index)
 {
+    if (p->bias) best += width == LANES ? vf_load(p->bias + c) : vf_load_n(p->bias + c, width);
+    if (p->relu) best = vf_select(best <= 0, (vf){0}, best);
     float *out = p->out + i * p->c + c;
-    for (int l = 0; l < width; l++) {
-        float v = p->bias ? best[l] + p->bias[c + l] : best[l];
-        out[l] = p->relu && v <= 0 ? 0 : v;
-    }
+    if (width == LANES)
+        vf_store(out, best);
+    else
+        vf_store_n(out, best, width);
     if (p->winner) {
         uint8_t *to = p->winner + i * p->c + c;
+        VECTOR_LOOP
         for (int l = 0; l < width; l++)
             to[l] = (uint8_t)index[l];
     } else {
-        memcpy(p->wide_winner + i * p->c + c, index, (size_t)width * sizeof *index);
+        for (int l = 0; l < width; l++)
+            p->wide_winner[i * p->c + c + l] = index[l];
     }
 }
 
 void KERNEL(pool_row)(const struct pool_row *p)
 {
     for (int64_t i = 0; i < p->n; i++) {
-        float best[LANES];
-        int32_t index[LANES];
+        vf best;
+        vi index;
         int64_t c = 0;
         for (; c + LANES <= p->c; c += LANES) {
-            window_max(p, p->x0 + i * p->stride, c, LANES, best, index);
+            window_max(p, p->x0 + i * p->stride, c, LANES, &best, &index);
             finish_window(p, i, c, LANES, best, index);
         }
         if (c < p->c) {
-            window_max(p, p->x0 + i * p->stride, c, (int)(p->c - c), best, index);
+            window_max(p, p->x0 + i * p->stride, c, (int)(p->c - c), &best, &index);
             finish_window(p, i, c, (int)(p->c - c), best, index);
         }
     }
@@ -99,61 +104,184 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 
 // --- behind a pooled convolution
 
-// sum[i] (+)= over all entries of value * (vector at x + offset + at[i]), i < n <= SPARSE_MAX_VECTORS.
-INLINE void sums_of(const int n, const struct sparse_grad *list, int64_t n_list, const float *x,
-                    const int64_t *at, float *sum, bool accumulate)
+// sum[i] (+)= over all entries of the images' lists of value * (vector at x + offset + at[i]).
+INLINE void sums_of(const int n, const struct sparse_lists *l, const int64_t *at, float *sum,
+                    bool accumulate)
 {
     vf s[SPARSE_MAX_VECTORS];
     UNROLL(12)
     for (int i = 0; i < n; i++) {
-        if (accumulate) s[i] = vf_load(sum + i * LANES);
-        else s[i] = (vf){0};
+        if (accumulate)
+            s[i] = vf_load(sum + i * LANES);
+        else
+            s[i] = (vf){0};
     }
-    for (int64_t e = 0; e < n_list; e++) {
-        const float *from = x + list[e].offset;
-        const float value = list[e].value;
-        UNROLL(12)
-        for (int i = 0; i < n; i++)
-            s[i] += value * vf_load(from + at[i]);
+    for (int64_t image = 0; image < l->n_images; image++) {
+        const struct sparse_grad *e = l->list + image * l->list_step;
+        const struct sparse_grad *end = e + l->count[image * l->count_step];
+        const float *x = l->x + image * l->x_step;
+        for (; e < end; e++) {
+            const float *from = x + e->offset, value = e->value;
+            UNROLL(12)
+            for (int i = 0; i < n; i++)
+                s[i] += value * vf_load(from + at[i]);
+        }
     }
     UNROLL(12)
     for (int i = 0; i < n; i++)
         vf_store(sum + i * LANES, s[i]);
 }
 
-void KERNEL(sparse_sums)(const struct sparse_grad *list, int64_t n_list, const float *x,
-                         const int64_t *at, int n, float *sum, bool accumulate)
+// The same for any n: at most SPARSE_MAX_VECTORS at a time stay in registers.
+void KERNEL(sparse_sums)(const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,
+                         bool accumulate)
 {
-    switch (n) { // sums stay in registers only if their number is known
-#define SUMS(k) \
-    case k: sums_of(k, list, n_list, x, at, sum, accumulate); break;
-        SUMS(1) SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7) SUMS(8) SUMS(9) SUMS(10) SUMS(11)
-        SUMS(12)
+    for (; n > 0;
+         n -= SPARSE_MAX_VECTORS, at += SPARSE_MAX_VECTORS, sum += SPARSE_MAX_VECTORS * LANES)
+        switch (n < SPARSE_MAX_VECTORS ? n : SPARSE_MAX_VECTORS) {
+#define SUMS(k)                             \
+    case k:                                 \
+        sums_of(k, l, at, sum, accumulate); \
+        break;
+            SUMS(1)
+            SUMS(2) SUMS(3) SUMS(4) SUMS(5) SUMS(6) SUMS(7) SUMS(8) SUMS(9) SUMS(10) SUMS(11)
+                SUMS(12)
 #undef SUMS
-    default: __builtin_unreachable();
+                    default : __builtin_unreachable();
+        }
+}
+
+enum { CHANNEL_BLOCK = 64 };
+
+// Gradients of one pixel's results, zero where relu stopped them. Returns their number.
+INLINE int live_grads(const struct pooled_image *p, int64_t pixel, int64_t c0, float *value)
+{
+    const int64_t at = pixel * p->c + c0, left = p->c - c0;
+    const int n = left < CHANNEL_BLOCK ? (int)left : CHANNEL_BLOCK;
+    const float *g = p->g + at;
+    if (p->y) {
+        const float *y = p->y + at;
+        VECTOR_LOOP
+        for (int c = 0; c < n; c++)
+            value[c] = y[c] > 0 ? g[c] : 0;
+    } else {
+        memcpy(value, g, (size_t)n * sizeof *value);
+    }
+    return n;
+}
+
+// Lists of one image's gradients by channel: list[c * pixels ...] with count[c] entries, offsets
+// into the image; total[c] is their sum.
+void KERNEL(sparse_by_channel)(const struct pooled_image *p, struct sparse_grad *list,
+                               int32_t *count, float *total)
+{
+    for (int64_t c0 = 0; c0 < p->c; c0 += CHANNEL_BLOCK) {
+        struct sparse_grad *end[CHANNEL_BLOCK]; // where the next entry of a channel goes
+        float value[CHANNEL_BLOCK], sum[CHANNEL_BLOCK] = {0};
+        int n = 0;
+        for (int c = 0; c < CHANNEL_BLOCK && c0 + c < p->c; c++)
+            end[c] = list + (c0 + c) * p->pixels;
+        for (int64_t i = 0; i < p->pixels; i++) {
+            const uint8_t *winner = p->winner + i * p->c + c0;
+            n = live_grads(p, i, c0, value);
+            VECTOR_LOOP
+            for (int c = 0; c < n; c++)
+                sum[c] += value[c];
+            for (int c = 0; c < n; c++) { // no branches: which gradients are zero is unpredictable
+                *end[c] = (struct sparse_grad){value[c], p->origin[i] + p->in_window[winner[c]]};
+                end[c] += value[c] != 0;
+            }
+        }
+        for (int c = 0; c < n; c++) {
+            count[c0 + c] = (int32_t)(end[c] - (list + (c0 + c) * p->pixels));
+            total[c0 + c] = sum[c];
+        }
     }
 }
 
-// to[0 .. n) += value * from[0 .. n)
-INLINE void add_scaled(float *to, const float *from, float value, int64_t n)
+// row[0 .. n * LANES + tail) += sum of value * w, entry by entry, all in registers.
+INLINE void add_rows_of(const int n, const struct sparse_grad *list, int count, const float *w,
+                        float *row, const int tail)
 {
-    typedef float half __attribute__((vector_size(2 * LANES), aligned(4), may_alias));
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        vf_store(to + i, vf_load(to + i) + value * vf_load(from + i));
-    if (i + LANES / 2 <= n) {
-        *(half *)(to + i) += value * *(const half *)(from + i);
-        i += LANES / 2;
+    vf s[SPARSE_MAX_VECTORS], rest = {0};
+    UNROLL(12)
+    for (int i = 0; i < n; i++)
+        s[i] = vf_load(row + i * LANES);
+    if (tail) rest = vf_load_n(row + n * LANES, tail);
+    for (int e = 0; e < count; e++) {
+        const float *from = w + list[e].offset, value = list[e].value;
+        __asm__("" : "+r"(from)); // one pointer; the compiler would make one per vector
+        UNROLL(12)
+        for (int i = 0; i < n; i++)
+            s[i] += value * vf_load(from + i * LANES);
+        if (tail) rest += value * vf_load_n(from + n * LANES, tail);
     }
-    for (; i < n; i++)
-        to[i] += value * from[i];
+    UNROLL(12)
+    for (int i = 0; i < n; i++)
+        vf_store(row + i * LANES, s[i]);
+    if (tail) vf_store_n(row + n * LANES, rest, tail);
 }
 
-// Every entry adds value * w to the n_rows rows of row_len elements that start at its offset.
-void KERNEL(sparse_scatter)(const struct sparse_grad *list, int64_t n_list, const float *w,
-                            int64_t n_rows, int64_t row_len, int64_t stride, float *image)
+static void add_row(const struct sparse_grad *list, int count, const float *w, float *row,
+                    int64_t len)
 {
-    for (int64_t e = 0; e < n_list; e++)
-        for (int64_t r = 0; r < n_rows; r++)
-            add_scaled(image + list[e].offset + r * stride, w + r * row_len, list[e].value, row_len);
+    for (; len >= 16 * LANES; len -= 8 * LANES, w += 8 * LANES, row += 8 * LANES)
+        add_rows_of(8, list, count, w, row, 0);
+    const int vectors = (int)(len / LANES), tail = (int)(len % LANES);
+    if (vectors > 12) {
+        add_rows_of(8, list, count, w, row, 0);
+        w += 8 * LANES;
+        row += 8 * LANES;
+    }
+    switch (vectors > 12 ? vectors - 8 : vectors) {
+#define ROWS(k)                                    \
+    case k:                                        \
+        add_rows_of(k, list, count, w, row, tail); \
+        break;
+        ROWS(0)
+        ROWS(1)
+        ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12)
+#undef ROWS
+            default : __builtin_unreachable();
+    }
+}
+
+// Lists of one image's gradients by (pixel, winner): entries of one pixel and winner lie together,
+// their offsets choose the channel's weights. start has pixels * n_window + 1 elements.
+static void list_by_winner(const struct pooled_image *p, int64_t w_step, int n_window,
+                           struct sparse_grad *list, int32_t *start)
+{
+    float value[CHANNEL_BLOCK];
+    int32_t n_list = 0;
+    for (int64_t i = 0; i < p->pixels; i++)
+        for (int k = 0; k < n_window; k++) {
+            start[i * n_window + k] = n_list;
+            for (int64_t c0 = 0; c0 < p->c; c0 += CHANNEL_BLOCK) {
+                const uint8_t *winner = p->winner + i * p->c + c0;
+                int n = live_grads(p, i, c0, value);
+                for (int c = 0; c < n; c++) {
+                    list[n_list] = (struct sparse_grad){value[c], (int32_t)((c0 + c) * w_step)};
+                    n_list += (value[c] != 0) & (winner[c] == k);
+                }
+            }
+        }
+    start[p->pixels * n_window] = n_list;
+}
+
+// Adds to the input's gradient what one image's results send back. w is [kernel row][c][len]; a
+// window's input starts at origin, kernel rows are stride apart. Channels with the same winner
+// share their input, so each row of it is read and written once for all of them; one kernel row's
+// weights are used by all pixels before the next one's.
+void KERNEL(sparse_scatter)(const struct pooled_image *p, const struct sparse_weights *w,
+                            struct sparse_grad *list, int32_t *start, float *image)
+{
+    list_by_winner(p, w->len, w->n_window, list, start);
+    for (int64_t r = 0; r < w->kernel_rows; r++)
+        for (int64_t i = 0; i < p->pixels * w->n_window; i++) {
+            int count = start[i + 1] - start[i];
+            if (!count) continue;
+            int64_t at = p->origin[i / w->n_window] + p->in_window[i % w->n_window];
+            add_row(list + start[i], count, w->w + r * p->c * w->len, image + at + r * w->stride,
+                    w->len);
+        }
 }

@@ -4,18 +4,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// One row of results. Windows start at y0 (and, for the i-th, at x0 + i * stride), may reach out of the
-// image, and hold kh x kw pixels.
+// One row of results. Windows start at y0 (and, for the i-th, at x0 + i * stride), may reach out of
+// the image, and hold kh x kw pixels.
 struct pool_row {
     const float *image;
     int64_t h, w, c;
     int64_t y0, x0, stride;
     int64_t kh, kw;
-    int64_t n;           // results
-    const float *bias;   // added to the winner; NULL: none
-    bool relu;           // applied last
-    float *out;          // (n, c)
-    uint8_t *winner;     // (n, c), if the window has at most 256 pixels
+    int64_t n;            // results
+    const float *bias;    // added to the winner; NULL: none
+    bool relu;            // applied last
+    float *out;           // (n, c)
+    uint8_t *winner;      // (n, c), if the window has at most 256 pixels
     int32_t *wide_winner; // otherwise
 };
 
@@ -31,10 +31,34 @@ struct pool_row_grad {
     float *image; // gradients are added
 };
 
-// A gradient that is not zero, and the input element its kernel starts at.
+// A gradient that is not zero, and where its factors start.
 struct sparse_grad {
     float value;
     int32_t offset;
+};
+
+// The gradients of one image behind a pooled convolution: its results are (pixels, c).
+struct pooled_image {
+    const float *g, *y; // y: the result, if relu was applied; NULL otherwise
+    const uint8_t *winner;
+    int64_t pixels, c;
+    const int32_t *origin;    // of each pixel's window in the input
+    const int32_t *in_window; // of each winner, relative to that
+};
+
+// One channel's lists in several images, steps apart.
+struct sparse_lists {
+    const struct sparse_grad *list;
+    const int32_t *count;
+    const float *x;
+    int64_t n_images, list_step, count_step, x_step;
+};
+
+struct sparse_weights {
+    const float *w;           // [kernel row][c][len]
+    int64_t kernel_rows, len; // len: kernel columns * input channels
+    int64_t stride;           // of the input's rows
+    int n_window;             // pixels of a window
 };
 
 enum { SPARSE_MAX_VECTORS = 12 };

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(DET_ISA_avx512)
+#include <immintrin.h>
+#endif
 
 #define KERNEL_PASTE2(name, isa) name##_##isa
 #define KERNEL_PASTE(name, isa) KERNEL_PASTE2(name, isa)
@@ -52,12 +55,18 @@ INLINE vf vf_set1(float x)
     return x - (vf){0};
 }
 
-INLINE vf vf_max(vf a, vf b)
+// The first n <= LANES floats only: memory behind them is not touched.
+#if defined(DET_ISA_avx512)
+INLINE vf vf_load_n(const float *p, int n)
 {
-    return (vf)(((vi)a & (a > b)) | ((vi)b & ~(a > b)));
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
 
-// The first n < LANES floats at p, zeros behind them.
+INLINE void vf_store_n(float *p, vf v, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#else
 INLINE vf vf_load_n(const float *p, int n)
 {
     float tmp[LANES] = {0};
@@ -70,6 +79,12 @@ INLINE void vf_store_n(float *p, vf v, int n)
     float tmp[LANES];
     vf_store(tmp, v);
     memcpy(p, tmp, (size_t)n * sizeof *tmp);
+}
+#endif
+
+INLINE vf vf_select(vi mask, vf yes, vf no)
+{
+    return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 }
 
 // The sum of all lanes, always in the same order.
