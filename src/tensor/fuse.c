@@ -7,7 +7,9 @@
 const struct fusion fusion_table[] = {
     {&op_linear, &op_relu, relu_absorbs_linear},
     {&op_linear, &op_gelu, gelu_absorbs_linear},
+    {&op_conv2d, &op_relu, relu_absorbs_conv},
     {&op_conv2d, &op_max_pool2d, pool_absorbs_conv},
+    {&op_conv_relu, &op_max_pool2d, pool_absorbs_conv_relu},
     {&op_conv_pool, &op_relu, relu_absorbs_conv_pool},
     {NULL, NULL, NULL},
 };

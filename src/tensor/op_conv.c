@@ -1,5 +1,6 @@
 // Unit op_conv.c: the operations conv2d and conv_transpose2d (and conv1d, an image of height 1).
 // Images are computed in (N, H, W, C) order, which results keep.
+#include "tensor/fuse.h"
 #include "tensor/op_conv.h"
 
 #include "tensor/elementwise.h"
@@ -200,18 +201,23 @@ static int conv_give_input_grad(struct node *n, const struct conv *s, det_tensor
     return rc;
 }
 
-static int conv_backward_op(struct node *n)
+static int conv_backward_from(struct node *n, det_tensor *g)
 {
     struct conv s;
     int rc = conv_describe(n, &s);
     if (rc) return rc;
-    det_tensor *g = conv_image_grad(n);
-    if (!g) return DET_ENOMEM;
     conv_give_bias_grad(n, &s, g);
     if (wants_grad(n, 1)) rc = conv_give_weight_grad(n, &s, g);
     if (!rc && wants_grad(n, 0)) rc = conv_give_input_grad(n, &s, g);
-    tensor_release(g);
     return rc ? node_fail(n, rc, "no memory for gradients") : 0;
+}
+
+static int conv_backward_op(struct node *n)
+{
+    det_tensor *g = conv_image_grad(n);
+    int rc = g ? conv_backward_from(n, g) : DET_ENOMEM;
+    tensor_release(g);
+    return rc;
 }
 
 static const char *const conv2d_cases[] = {
@@ -238,6 +244,56 @@ const struct op op_conv2d = {.name = "conv2d",
                              .backward = conv_backward_op,
                              .attrs = conv_attrs,
                              .cases = conv2d_cases};
+
+// --- convolution + relu
+
+static int conv_relu_forward(struct node *n)
+{
+    int rc = conv_forward_op(n);
+    det_tensor *y = n->out[0];
+    if (!rc)
+        ew_run(ew_unary(UNARY_relu, (det_dtype)y->dtype), (det_tensor *const[]){y, y}, 2, NULL);
+    return rc;
+}
+
+static int conv_relu_backward(struct node *n)
+{
+    det_tensor *after = conv_image_grad(n), *y = n->out[0];
+    det_tensor *g = after ? tensor_new_like(after) : NULL;
+    det_tensor *passed = g ? tensor_converted(y, (det_dtype)g->dtype, CHANNELS_LAST) : NULL;
+    int rc = DET_ENOMEM;
+    if (passed) {
+        ew_run(ew_unary_grad(UNARY_relu, (det_dtype)g->dtype),
+               (det_tensor *const[]){g, after, passed}, 3, NULL);
+        rc = conv_backward_from(n, g);
+    }
+    tensor_release(passed);
+    tensor_release(after);
+    tensor_release(g);
+    return rc;
+}
+
+static const char *const conv_relu_cases[] = {
+    "x:f[2,3,9,8] w:f[5,3,3,3] b:f[5]; stride=2 padding=1; F.relu(F.conv2d(x, w, b, 2, 1))",
+    "x:f[2,16,9,7] w:f[32,16,3,3] b:f[32]; padding=1; F.relu(F.conv2d(x, w, b, 1, 1))", NULL};
+const struct op op_conv_relu = {.name = "conv_relu",
+                                .min_in = 2,
+                                .max_in = 3,
+                                .flags = OP_DEFER,
+                                .saves_in = 3,
+                                .saves_out = true,
+                                .infer = conv_infer,
+                                .forward = conv_relu_forward,
+                                .backward = conv_relu_backward,
+                                .attrs = conv_attrs,
+                                .cases = conv_relu_cases};
+
+bool relu_absorbs_conv(struct node *consumer, const struct node *producer)
+{
+    node_rewrite(consumer, &op_conv_relu, producer->in, producer->n_in, producer->attr,
+                 sizeof(struct conv_attr));
+    return true;
+}
 
 static struct conv_attr attr_of(const det_conv_opts *o)
 {

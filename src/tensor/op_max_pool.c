@@ -47,8 +47,8 @@ static int pool_infer(struct node *n)
 {
     const det_tensor *x = n->in[0];
     int64_t shape[4];
-    if (!det_dtype_is_float((det_dtype)x->dtype) || x->dtype == DET_F64)
-        return node_fail(n, DET_EDTYPE, "input is %s, wants f32 or bf16",
+    if (!det_dtype_is_float((det_dtype)x->dtype))
+        return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (x->ndim != 4)
         return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
@@ -94,8 +94,57 @@ static void pool_piece(void *ctx, int row)
     });
 }
 
+// f64, by the definition: the winner of result i (in channels-last order) as an index into the
+// input.
+static int32_t plain_winner(const struct pool_attr *a, const det_tensor *x, const det_tensor *y,
+                            int64_t i)
+{
+    const double *v = x->data;
+    int64_t c = x->shape[1], h = x->shape[2], w = x->shape[3], best = -1;
+    int64_t ch = i % c, ox = i / c % y->shape[3], oy = i / c / y->shape[3] % y->shape[2];
+    int64_t image = i / c / y->shape[3] / y->shape[2];
+    for (int64_t k = 0; k < a->kernel[0] * a->kernel[1]; k++) {
+        int64_t iy = oy * a->stride[0] - a->padding[0] + k / a->kernel[1];
+        int64_t ix = ox * a->stride[1] - a->padding[1] + k % a->kernel[1];
+        if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
+        int64_t at = ((image * h + iy) * w + ix) * c + ch;
+        if (best < 0 || v[at] > v[best] || v[at] != v[at]) best = at;
+    }
+    return (int32_t)best;
+}
+
+static int plain_pool_forward(struct node *n)
+{
+    det_tensor *x = tensor_converted(n->in[0], DET_F64, CHANNELS_LAST), *y = n->out[0];
+    det_tensor **winner = &n->aux[POOL_AUX_WINNER];
+    if (!*winner) *winner = tensor_new_ordered(DET_I32, y->shape, 4, CHANNELS_LAST);
+    for (int64_t i = 0; x && *winner && i < y->numel; i++) {
+        int32_t at = plain_winner(NODE_ATTR(n, struct pool_attr), x, y, i);
+        ((int32_t *)(*winner)->data)[i] = at;
+        ((double *)y->data)[i] = ((const double *)x->data)[at];
+    }
+    tensor_release(x);
+    return tape_failed() ? DET_ENOMEM : 0;
+}
+
+static int plain_pool_backward(struct node *n)
+{
+    det_tensor *g = tensor_converted(out_grad(n, 0), DET_F64, CHANNELS_LAST);
+    det_tensor *dx = tensor_new_ordered(DET_F64, n->in[0]->shape, 4, CHANNELS_LAST);
+    if (g && dx) {
+        const int32_t *winner = n->aux[POOL_AUX_WINNER]->data;
+        memset(dx->data, 0, (size_t)dx->numel * sizeof(double));
+        for (int64_t i = 0; i < g->numel; i++)
+            ((double *)dx->data)[winner[i]] += ((const double *)g->data)[i];
+    }
+    tensor_release(g);
+    give_grad(n, 0, dx);
+    return tape_failed() ? DET_ENOMEM : 0;
+}
+
 static int pool_forward(struct node *n)
 {
+    if (n->out[0]->dtype == DET_F64) return plain_pool_forward(n);
     const struct pool_attr *a = NODE_ATTR(n, struct pool_attr);
     det_tensor *x = tensor_converted(n->in[0], DET_F32, CHANNELS_LAST), *y = conv_result(n);
     det_dtype index = a->kernel[0] * a->kernel[1] <= 256 ? DET_U8 : DET_I32;
@@ -143,6 +192,7 @@ static void pool_grad_piece(void *ctx, int image)
 
 static int pool_backward(struct node *n)
 {
+    if (n->out[0]->dtype == DET_F64) return plain_pool_backward(n);
     det_tensor *g = tensor_converted(out_grad(n, 0), DET_F32, CHANNELS_LAST);
     det_tensor *dx = tensor_new_ordered(DET_F32, n->in[0]->shape, 4, CHANNELS_LAST);
     if (g && dx) {
@@ -176,8 +226,6 @@ const struct op op_max_pool2d = {.name = "max_pool2d",
 
 det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts o)
 {
-    if (x && x->dtype == DET_F64)
-        return det_to(det_max_pool2d_with(det_to(x, DET_F32), o), DET_F64);
     struct pool_attr a = {.kernel = {o.kernel[0], o.kernel[1] ? o.kernel[1] : o.kernel[0]},
                           .stride = {o.stride[0], o.stride[1] ? o.stride[1] : o.stride[0]},
                           .padding = {o.padding[0], o.padding[1] ? o.padding[1] : o.padding[0]},
@@ -309,20 +357,33 @@ const struct op op_conv_pool_relu = {.name = "conv_pool_relu",
                                      .attrs = conv_pool_attrs,
                                      .cases = conv_pool_relu_cases};
 
-// max_pool2d over a convolution that has not run: windows must not overlap.
-bool pool_absorbs_conv(struct node *consumer, const struct node *conv)
+// max_pool2d over a convolution (with or without relu) that has not run: windows must not overlap.
+// Pooling and relu may change places: neither changes which pixel wins.
+static bool absorb_conv(struct node *consumer, const struct node *conv, bool relu)
 {
     const struct pool_attr *a = NODE_ATTR(consumer, struct pool_attr);
     struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
-                                    .kernel = {a->kernel[0], a->kernel[1]}};
+                                    .kernel = {a->kernel[0], a->kernel[1]},
+                                    .relu = relu};
     bool plain = conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 &&
                  !a->padding[0] && !a->padding[1] && !a->ceil_mode &&
                  a->stride[0] == a->kernel[0] && a->stride[1] == a->kernel[1];
     struct pooled p = {.kh = a->kernel[0], .kw = a->kernel[1]};
     if (!plain || conv_describe((struct node *)(uintptr_t)conv, &p.conv) || !pooled_fits(&p))
         return false;
-    node_rewrite(consumer, &op_conv_pool, conv->in, conv->n_in, &merged, sizeof merged);
+    node_rewrite(consumer, relu ? &op_conv_pool_relu : &op_conv_pool, conv->in, conv->n_in, &merged,
+                 sizeof merged);
     return true;
+}
+
+bool pool_absorbs_conv(struct node *consumer, const struct node *producer)
+{
+    return absorb_conv(consumer, producer, false);
+}
+
+bool pool_absorbs_conv_relu(struct node *consumer, const struct node *producer)
+{
+    return absorb_conv(consumer, producer, true);
 }
 
 bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer)

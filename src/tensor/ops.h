@@ -18,7 +18,7 @@
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
     O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)       \
-    O(max_pool2d) O(conv_pool) O(conv_pool_relu)
+    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;
@@ -31,5 +31,7 @@ int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
 // Merges: see fuse.c.
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer);
 bool gelu_absorbs_linear(struct node *consumer, const struct node *producer);
+bool relu_absorbs_conv(struct node *consumer, const struct node *producer);
+bool pool_absorbs_conv_relu(struct node *consumer, const struct node *producer);
 bool pool_absorbs_conv(struct node *consumer, const struct node *producer);
 bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer);
