@@ -16,7 +16,7 @@ option(DET_FUZZ "build the fuzz targets (clang)" OFF)
 set(DET_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 add_compile_definitions(_GNU_SOURCE)
-add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Wno-unknown-pragmas -Wno-type-limits
+add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Wno-unknown-pragmas -Wno-type-limits -Wno-format-truncation
                     -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 option(DET_WERROR "warnings are errors" OFF)
 if(DET_WERROR)

@@ -112,6 +112,17 @@ static void node_commit(struct tape *tape, struct node *n)
     tape->n_pending++;
 }
 
+static uint32_t version_of(const det_tensor *t)
+{
+    return t && t->storage ? t->storage->version : 0;
+}
+
+static void note_versions(struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        n->in_version[i] = version_of(n->in[i]);
+}
+
 static void try_to_absorb(struct node *n)
 {
     struct node *producer = n->in[0] ? n->in[0]->node : NULL;
@@ -120,6 +131,7 @@ static void try_to_absorb(struct node *n)
         if (f->producer != producer->op || f->consumer != n->op) continue;
         if (!f->absorb(n, producer)) continue;
         producer->state = NODE_ABSORBED;
+        note_versions(producer);
         tape_get()->n_pending--;
         return;
     }
@@ -177,19 +189,31 @@ static int finish_inputs(struct node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
         det_tensor *t = n->in[i];
-        if (!t) continue;
-        if (!t->data && t->node) tensor_finish(t);
-        if (tape_failed()) return DET_ESTATE;
-        n->in_version[i] = t->storage->version;
+        if (t && !t->data && t->node) tensor_finish(t);
     }
+    return tape_failed() ? DET_ESTATE : 0;
+}
+
+// Its inputs must be what they were when it was called; then it was merged and did not read them.
+static int absorbed_still_valid(const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (version_of(n->in[i]) != n->in_version[i])
+            return node_fail(n, DET_ESTATE,
+                             "its value was merged into the next operation and never computed; now "
+                             "input %d %s was changed in place; read it earlier",
+                             i, TENSOR_TEXT(n->in[i]));
     return 0;
 }
 
 int node_run(struct node *n)
 {
+    int rc = n->state == NODE_ABSORBED ? absorbed_still_valid(n) : 0;
+    if (rc) return rc;
     if (n->state == NODE_PENDING) tape_get()->n_pending--;
     n->state = NODE_DONE;
-    int rc = finish_inputs(n);
+    rc = finish_inputs(n);
+    note_versions(n);
     if (!rc && !(n->op->flags & OP_VIEW)) rc = node_allocate(n);
     if (!rc) rc = n->op->forward(n);
     if (rc && !tape_failed()) node_fail(n, rc, "failed");

@@ -236,6 +236,7 @@ int det_check(det_err *err)
     struct tape *t = tape_get();
     tape_finish(t);
     int code = t->err.code;
+    if (!code) return det_ok(err);
     if (err) *err = t->err;
     det_ok(&t->err);
     return code;
