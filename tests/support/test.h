@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#define RUN_TESTS(...)                                                                             \
-    int main(void)                                                                                 \
-    {                                                                                              \
-        const struct CMUnitTest tests[] = {__VA_ARGS__};                                           \
-        return cmocka_run_group_tests(tests, NULL, NULL);                                          \
+#define RUN_TESTS(...)                                    \
+    int main(void)                                        \
+    {                                                     \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};  \
+        return cmocka_run_group_tests(tests, NULL, NULL); \
     }

@@ -8,14 +8,14 @@
 
 static det_err err;
 
-#define assert_no_error()                                                                          \
-    do {                                                                                           \
-        if (det_check(&err)) fail_msg("%s", err.msg);                                              \
+#define assert_no_error()                             \
+    do {                                              \
+        if (det_check(&err)) fail_msg("%s", err.msg); \
     } while (0)
-#define assert_error(code, part)                                                                   \
-    do {                                                                                           \
-        assert_int_equal(det_check(&err), code);                                                   \
-        if (!strstr(err.msg, part)) fail_msg("'%s' does not contain '%s'", err.msg, part);         \
+#define assert_error(code, part)                                                           \
+    do {                                                                                   \
+        assert_int_equal(det_check(&err), code);                                           \
+        if (!strstr(err.msg, part)) fail_msg("'%s' does not contain '%s'", err.msg, part); \
     } while (0)
 #define assert_close(a, b) assert_true(fabs((a) - (b)) < 1e-5)
 
@@ -107,7 +107,8 @@ static void test_scope__a_kept_tensor_outlives_it_without_history(void **state)
     (void)state;
     det_tensor *w = leaf(1, 2, 3);
     det_scope_begin();
-    det_tensor *y = det_ref(det_mul_scalar(w, 2)), *lazy = det_ref(det_linear(w, det_eye(DET_F32, 3), NULL));
+    det_tensor *y = det_ref(det_mul_scalar(w, 2)),
+               *lazy = det_ref(det_linear(w, det_eye(DET_F32, 3), NULL));
     det_scope_end();
     assert_values(y, 2, 4, 6);
     assert_values(lazy, 1, 2, 3);
@@ -303,7 +304,8 @@ static void test_merge__an_absorbed_result_used_elsewhere_still_has_its_gradient
     (void)state;
     det_tensor *w = det_requires_grad(det_eye(DET_F32, 3), true), *x = vec(-1, 2, 3);
     det_tensor *y = det_linear(x, w, NULL);
-    det_tensor *a = det_relu(y), *b = det_square(y); // relu took the product in, square needs it alone
+    det_tensor *a = det_relu(y),
+               *b = det_square(y); // relu took the product in, square needs it alone
     det_backward(det_add(det_sum(a), det_sum(b)));
     const float *g = det_data_f32(det_grad(w));
     assert_close(g[0], (0 + 2 * -1) * -1); // d/dw00 = (relu'(y0) + 2 y0) x0
@@ -311,7 +313,8 @@ static void test_merge__an_absorbed_result_used_elsewhere_still_has_its_gradient
     assert_no_error();
 }
 
-static void test_merge__an_absorbed_result_whose_input_changed_is_an_error_not_a_wrong_number(void **state)
+static void test_merge__an_absorbed_result_whose_input_changed_is_an_error_not_a_wrong_number(
+    void **state)
 {
     (void)state;
     det_tensor *x = vec(1, 2, 3), *y = det_linear(x, det_eye(DET_F32, 3), NULL);

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Trains the same networks with det and with torch, in turn, and prints a table and one line of JSON.
+
+compare.py BUILD [--rounds N] [--seconds S] [--threads T] [WORKLOAD ...]
+
+torch runs at its best: several settings (allocator, BLAS kernels, memory format) are tried first and the fastest is
+kept for the comparison. Both sides then run alternately in processes of their own; medians are compared.
+"""
+import argparse
+import glob
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# name, bf16, ratio to reach
+ROWS = [('mnist', False, 3.5), ('onevar', False, 200), ('mlp', False, 2), ('vgg', False, 2.5), ('gpt', False, 1.5),
+        ('lstm', False, 2), ('mlp', True, 1.3), ('gpt', True, 1.3), ('lstm', True, 1.3)]
+IMAGES = ('mnist', 'vgg', 'resnet')
+
+
+def run(command, env):
+    """One process; its line of JSON."""
+    full = {**os.environ, **env, 'BENCH_START': str(time.monotonic_ns())}
+    out = subprocess.run(command, env=full, capture_output=True, text=True, timeout=600)
+    if out.returncode:
+        sys.exit(f'{" ".join(command)} failed:\n{out.stdout}{out.stderr}')
+    return json.loads(out.stdout.strip().splitlines()[-1])
+
+
+def torch_settings(workload, threads):
+    """Environments and options under which torch might be fastest."""
+    base = {'OMP_NUM_THREADS': str(threads), 'OPENBLAS_NUM_THREADS': str(threads)}
+    jemalloc = {'LD_PRELOAD': p for p in glob.glob('/usr/lib/*/libjemalloc.so.2')}
+    settings = {'stock': ({}, []), 'threads': (base, []), 'jemalloc': ({**base, **jemalloc}, [])}
+    if 'avx512f' in Path('/proc/cpuinfo').read_text():
+        # OpenBLAS does not know processors newer than itself and falls back to its oldest kernels.
+        settings['skylakex'] = ({**base, **jemalloc, 'OPENBLAS_CORETYPE': 'SkylakeX'}, [])
+        settings['skylakex avx512'] = ({**base, **jemalloc, 'OPENBLAS_CORETYPE': 'SkylakeX', 'ATEN_CPU_CAPABILITY': 'avx512'}, [])
+    if workload in IMAGES:
+        for name, (env, _) in list(settings.items()):
+            settings[name + ' channels_last'] = (env, ['channels_last'])
+    return settings
+
+
+def torch_command(workload, threads, seconds, bf16, options):
+    return ['/usr/bin/python3', str(HERE / 'engine.py'), workload, str(threads), str(seconds), *(['bf16'] if bf16 else []), *options]
+
+
+def best_setting(workload, threads, bf16):
+    settings, best = torch_settings(workload, threads), None
+    for name, (env, options) in settings.items():
+        r = run(torch_command(workload, threads, 0.6, bf16, options), env)
+        if best is None or r['samples_per_s'] > best[0]:
+            best = (r['samples_per_s'], name)
+    return best[1], settings[best[1]]
+
+
+def compare(build, workload, bf16, threads, rounds, seconds):
+    name, (env, options) = best_setting(workload, threads, bf16)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        theirs.append(run(torch_command(workload, threads, seconds, bf16, options), env))
+        ours.append(run([f'{build}/bench-engine', workload, str(threads), str(seconds), *(['bf16'] if bf16 else [])], {}))
+    first = [run([f'{build}/bench-engine', workload, str(threads), '0'], {})['first_step_ms'] for _ in range(rounds)]
+
+    def median(side, key):
+        return statistics.median(r[key] for r in side)
+    return {'workload': workload, 'bf16': bf16, 'torch_setting': name,
+            'det': median(ours, 'samples_per_s'), 'torch': median(theirs, 'samples_per_s'),
+            'ratio': median(ours, 'samples_per_s') / median(theirs, 'samples_per_s'),
+            'det_mb': median(ours, 'rss_mb'), 'torch_mb': median(theirs, 'rss_mb'),
+            'first_step_ms': statistics.median(first)}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('build')
+    p.add_argument('workloads', nargs='*')
+    p.add_argument('--rounds', type=int, default=5)
+    p.add_argument('--seconds', type=float, default=1.5)
+    p.add_argument('--threads', type=int, default=2)
+    a = p.parse_args()
+    results = []
+    print(f'{"workload":14s} {"det/s":>12s} {"torch/s":>12s} {"ratio":>8s} {"goal":>6s} {"det MB":>7s} {"torch MB":>8s} '
+          f'{"1st step":>9s}  torch at its best')
+    for workload, bf16, goal in ROWS + [('resnet', False, 2)]:
+        if a.workloads and workload not in a.workloads or not a.workloads and workload == 'resnet':
+            continue
+        r = compare(a.build, workload, bf16, a.threads, a.rounds, a.seconds)
+        results.append(r)
+        print(f'{workload + (" bf16" if bf16 else ""):14s} {r["det"]:12.1f} {r["torch"]:12.1f} {r["ratio"]:7.2f}x '
+              f'{goal:5g}x {r["det_mb"]:7.0f} {r["torch_mb"]:8.0f} {r["first_step_ms"]:6.1f} ms  {r["torch_setting"]}', flush=True)
+    commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, cwd=HERE).stdout.strip()
+    model = next((line.split(':')[1].strip() for line in Path('/proc/cpuinfo').read_text().splitlines()
+                  if line.startswith('model name')), platform.machine())
+    print(json.dumps({'bench': 'engine', 'commit': commit, 'cpu': model, 'threads': a.threads, 'results': results}))
+
+
+main()
