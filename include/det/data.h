@@ -15,6 +15,10 @@
 // index): any position is reached in O(1), and the same order comes out for any number of workers,
 // any prefetch depth and any number of ranks that share a global batch.
 //
+// Making a dataset, transform or loader can fail for bad arguments and files: then the sticky error
+// is set (det_check), NULL is returned and what was handed over is freed; NULL is accepted
+// everywhere.
+//
 // Ownership: a loader owns its dataset, a dataset its transforms. Datasets, samplers and transforms
 // are used by several threads at once and must not change after they were made.
 #pragma once
@@ -64,18 +68,17 @@ typedef struct det_data_opts {
 } det_data_opts;
 
 // Samples (t[0][i], t[1][i], ...); references are taken. A single tensor gives (t[i],).
-DET_API det_dataset *det_data_tensors(det_tensor *const *t, int n, det_err *err);
+DET_API det_dataset *det_data_tensors(det_tensor *const *t, int n);
 // idx files as distributed, plain or .gz, in dir: (image (1, 28, 28), label i64).
-#define det_data_mnist(dir, err, ...) det_data_mnist_with(dir, err, (det_data_opts){__VA_ARGS__})
+#define det_data_mnist(dir, ...) det_data_mnist_with(dir, (det_data_opts){__VA_ARGS__})
 // Binary version, data_batch_1.bin ... in dir: (image (3, 32, 32), label).
-#define det_data_cifar10(dir, err, ...) \
-    det_data_cifar10_with(dir, err, (det_data_opts){__VA_ARGS__})
+#define det_data_cifar10(dir, ...) det_data_cifar10_with(dir, (det_data_opts){__VA_ARGS__})
 // One folder per class below dir, JPEG and PNG files in it: (image (3, H, W), class).
-#define det_data_image_folder(dir, err, ...) \
-    det_data_image_folder_with(dir, err, (det_data_opts){__VA_ARGS__})
-DET_API det_dataset *det_data_mnist_with(const char *dir, det_err *err, det_data_opts opts);
-DET_API det_dataset *det_data_cifar10_with(const char *dir, det_err *err, det_data_opts opts);
-DET_API det_dataset *det_data_image_folder_with(const char *dir, det_err *err, det_data_opts opts);
+#define det_data_image_folder(dir, ...) \
+    det_data_image_folder_with(dir, (det_data_opts){__VA_ARGS__})
+DET_API det_dataset *det_data_mnist_with(const char *dir, det_data_opts opts);
+DET_API det_dataset *det_data_cifar10_with(const char *dir, det_data_opts opts);
+DET_API det_dataset *det_data_image_folder_with(const char *dir, det_data_opts opts);
 DET_API const char *det_data_class_name(const det_dataset *d,
                                         int64_t label); // image folder; else NULL
 
@@ -85,11 +88,11 @@ typedef struct det_csv_opts {
     const char *target; // this column apart, as i64 if all its values are integers; NULL: none
 } det_csv_opts;
 // RFC 4180; numbers only. Samples are (features f32 (columns,), target) or (features,).
-#define det_data_csv(path, err, ...) det_data_csv_with(path, err, (det_csv_opts){__VA_ARGS__})
-DET_API det_dataset *det_data_csv_with(const char *path, det_err *err, det_csv_opts opts);
+#define det_data_csv(path, ...) det_data_csv_with(path, (det_csv_opts){__VA_ARGS__})
+DET_API det_dataset *det_data_csv_with(const char *path, det_csv_opts opts);
 
-DET_API det_dataset *det_data_subset(det_dataset *d, const int64_t *index, int64_t n, det_err *err);
-DET_API det_dataset *det_data_concat(det_dataset *const *d, int n, det_err *err);
+DET_API det_dataset *det_data_subset(det_dataset *d, const int64_t *index, int64_t n);
+DET_API det_dataset *det_data_concat(det_dataset *const *d, int n);
 
 // --- transforms: images are u8 or f32 (H, W, C) before to_tensor, f32 (C, H, W) after it
 
@@ -154,9 +157,8 @@ typedef struct det_loader_opts {
 
 // Takes the dataset. A contradiction in the options is an error that names both. NULL on failure
 // (the dataset is freed then too).
-#define det_loader_new(dataset, err, ...) \
-    det_loader_new_with(dataset, err, (det_loader_opts){__VA_ARGS__})
-DET_API det_loader *det_loader_new_with(det_dataset *dataset, det_err *err, det_loader_opts opts);
+#define det_loader_new(dataset, ...) det_loader_new_with(dataset, (det_loader_opts){__VA_ARGS__})
+DET_API det_loader *det_loader_new_with(det_dataset *dataset, det_loader_opts opts);
 DET_API void det_loader_free(det_loader *l);
 DET_API int64_t det_loader_length(const det_loader *l); // batches of an epoch, not sharded
 DET_API int64_t det_loader_samples(const det_loader *l);
