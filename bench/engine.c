@@ -1,7 +1,7 @@
 // Program bench-engine: trains one workload for some seconds and prints one line of JSON.
 //   bench-engine WORKLOAD THREADS SECONDS [bf16]
-// BENCH_START (nanoseconds of the monotonic clock when the process was started) gives the time to the
-// first step. engine.py is the torch side.
+// BENCH_START (nanoseconds of the monotonic clock when the process was started) gives the time to
+// the first step. engine.py is the torch side.
 #include "support/models.h"
 
 #include "det/optim.h"
@@ -23,34 +23,97 @@ struct workload {
     det_tensor *(*loss)(det_tensor *y, det_tensor *target);
 };
 
-static det_module *mnist_model(void) { return model_mnist(0.5); }
-static det_module *onevar_model(void) { return det_nn_linear(1, 1); }
-static det_module *lstm_model(void) { return model_lstm(256, 256, 10); }
-static det_module *gpt_model(void) { return model_gpt(1000, 256, 8, 4, 128); }
-static det_module *resnet_model(void) { return model_resnet(32); }
+static det_module *mnist_model(void)
+{
+    return model_mnist(0.5);
+}
+static det_module *onevar_model(void)
+{
+    return det_nn_linear(1, 1);
+}
+static det_module *lstm_model(void)
+{
+    return model_lstm(256, 256, 10);
+}
+static det_module *gpt_model(void)
+{
+    return model_gpt(1000, 256, 8, 4, 128);
+}
+static det_module *resnet_model(void)
+{
+    return model_resnet(32);
+}
 
-static det_optimizer *sgd_mnist(det_module *m) { return det_optim_sgd(m, .lr = 0.001, .momentum = 0.9); }
-static det_optimizer *sgd_plain(det_module *m) { return det_optim_sgd(m, .lr = 0.01); }
-static det_optimizer *adam(det_module *m) { return det_optim_adam(m, .lr = 1e-3); }
-static det_optimizer *adamw(det_module *m) { return det_optim_adamw(m, .lr = 3e-4); }
+static det_optimizer *sgd_mnist(det_module *m)
+{
+    return det_optim_sgd(m, .lr = 0.001, .momentum = 0.9);
+}
+static det_optimizer *sgd_plain(det_module *m)
+{
+    return det_optim_sgd(m, .lr = 0.01);
+}
+static det_optimizer *adam(det_module *m)
+{
+    return det_optim_adam(m, .lr = 1e-3);
+}
+static det_optimizer *adamw(det_module *m)
+{
+    return det_optim_adamw(m, .lr = 3e-4);
+}
 static det_optimizer *sgd_image(det_module *m)
 {
     return det_optim_sgd(m, .lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4);
 }
 
-static det_tensor *digits(void) { return det_randn(DET_F32, DET_DIMS(64, 1, 28, 28)); }
-static det_tensor *numbers(void) { return det_randn(DET_F32, DET_DIMS(32, 1)); }
-static det_tensor *vectors(void) { return det_randn(DET_F32, DET_DIMS(128, 784)); }
-static det_tensor *images(void) { return det_randn(DET_F32, DET_DIMS(64, 3, 32, 32)); }
-static det_tensor *sequences(void) { return det_randn(DET_F32, DET_DIMS(64, 32, 256)); }
-static det_tensor *tokens(void) { return det_randint(0, 1000, DET_DIMS(8, 128)); }
-static det_tensor *classes_64(void) { return det_randint(0, 10, DET_DIMS(64)); }
-static det_tensor *classes_128(void) { return det_randint(0, 10, DET_DIMS(128)); }
-static det_tensor *classes_32(void) { return det_randint(0, 10, DET_DIMS(32)); }
+static det_tensor *digits(void)
+{
+    return det_randn(DET_F32, DET_DIMS(64, 1, 28, 28));
+}
+static det_tensor *numbers(void)
+{
+    return det_randn(DET_F32, DET_DIMS(32, 1));
+}
+static det_tensor *vectors(void)
+{
+    return det_randn(DET_F32, DET_DIMS(128, 784));
+}
+static det_tensor *images(void)
+{
+    return det_randn(DET_F32, DET_DIMS(64, 3, 32, 32));
+}
+static det_tensor *sequences(void)
+{
+    return det_randn(DET_F32, DET_DIMS(64, 32, 256));
+}
+static det_tensor *tokens(void)
+{
+    return det_randint(0, 1000, DET_DIMS(8, 128));
+}
+static det_tensor *classes_64(void)
+{
+    return det_randint(0, 10, DET_DIMS(64));
+}
+static det_tensor *classes_128(void)
+{
+    return det_randint(0, 10, DET_DIMS(128));
+}
+static det_tensor *classes_32(void)
+{
+    return det_randint(0, 10, DET_DIMS(32));
+}
 
-static det_tensor *nll(det_tensor *y, det_tensor *t) { return det_nll_loss(y, t); }
-static det_tensor *mse(det_tensor *y, det_tensor *t) { return det_mse_loss(y, t); }
-static det_tensor *cross_entropy(det_tensor *y, det_tensor *t) { return det_cross_entropy(y, t); }
+static det_tensor *nll(det_tensor *y, det_tensor *t)
+{
+    return det_nll_loss(y, t);
+}
+static det_tensor *mse(det_tensor *y, det_tensor *t)
+{
+    return det_mse_loss(y, t);
+}
+static det_tensor *cross_entropy(det_tensor *y, det_tensor *t)
+{
+    return det_cross_entropy(y, t);
+}
 static det_tensor *token_loss(det_tensor *y, det_tensor *t)
 {
     return det_cross_entropy(det_view(y, DET_DIMS(1024, 1000)), det_view(t, DET_DIMS(1024)));
@@ -147,7 +210,8 @@ static int bench(const struct workload *w, int threads, double seconds, bool bf1
     }
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("{\"workload\": \"%s\", \"bf16\": %s, \"threads\": %d, \"step_ms\": %.6f, \"samples_per_s\": %.1f, "
+    printf("{\"workload\": \"%s\", \"bf16\": %s, \"threads\": %d, \"step_ms\": %.6f, "
+           "\"samples_per_s\": %.1f, "
            "\"rss_mb\": %.1f, \"first_step_ms\": %.2f, \"loss\": %.6f, \"kernels\": \"%s\"}\n",
            w->name, bf16 ? "true" : "false", threads, s * 1e3, s > 0 ? (double)w->batch / s : 0,
            (double)usage.ru_maxrss / 1024, first_ms, r.loss, det_isa());

@@ -1,14 +1,13 @@
 // Unit models.c: the networks of models.h.
 #include "support/models.h"
 
-
 det_module *model_mnist(double dropout)
 {
-    return det_nn_sequential(
-        det_nn_conv2d(1, 40, .kernel = 5), det_nn_max_pool2d(2), det_nn_relu(),
-        det_nn_conv2d(40, 40, .kernel = 5), det_nn_max_pool2d(2), det_nn_relu(), det_nn_flatten(),
-        det_nn_linear(640, 50), det_nn_relu(), det_nn_dropout2d(dropout), det_nn_linear(50, 10),
-        det_nn_log_softmax(1));
+    return det_nn_sequential(det_nn_conv2d(1, 40, .kernel = 5), det_nn_max_pool2d(2), det_nn_relu(),
+                             det_nn_conv2d(40, 40, .kernel = 5), det_nn_max_pool2d(2),
+                             det_nn_relu(), det_nn_flatten(), det_nn_linear(640, 50), det_nn_relu(),
+                             det_nn_dropout2d(dropout), det_nn_linear(50, 10),
+                             det_nn_log_softmax(1));
 }
 
 det_module *model_mlp(void)
@@ -54,17 +53,19 @@ static det_module *block_new(int64_t in, int64_t out, int64_t stride)
 {
     det_module *m = det_module_new("BasicBlock", sizeof(struct block), block_forward);
     struct block *b = det_module_self(m);
-    b->conv1 = det_module_add(m, "conv1", det_nn_conv2d(in, out, .kernel = 3, .stride = stride,
-                                                        .padding = 1, .no_bias = true));
+    b->conv1 = det_module_add(
+        m, "conv1",
+        det_nn_conv2d(in, out, .kernel = 3, .stride = stride, .padding = 1, .no_bias = true));
     b->bn1 = det_module_add(m, "bn1", det_nn_batch_norm2d(out));
-    b->conv2 = det_module_add(
-        m, "conv2", det_nn_conv2d(out, out, .kernel = 3, .padding = 1, .no_bias = true));
+    b->conv2 = det_module_add(m, "conv2",
+                              det_nn_conv2d(out, out, .kernel = 3, .padding = 1, .no_bias = true));
     b->bn2 = det_module_add(m, "bn2", det_nn_batch_norm2d(out));
     if (stride != 1 || in != out)
-        b->shortcut = det_module_add(
-            m, "shortcut",
-            det_nn_sequential(det_nn_conv2d(in, out, .kernel = 1, .stride = stride, .no_bias = true),
-                              det_nn_batch_norm2d(out)));
+        b->shortcut =
+            det_module_add(m, "shortcut",
+                           det_nn_sequential(det_nn_conv2d(in, out, .kernel = 1, .stride = stride,
+                                                           .no_bias = true),
+                                             det_nn_batch_norm2d(out)));
     return m;
 }
 
