@@ -1,8 +1,13 @@
-// Unit value.c: the tree of det/value.h.
+// Unit value.c: the tree of det/value.h. A dict is an array of items in order of insertion; beyond
+// a few items a hash table over the keys finds their places.
 #include "det/value.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/mem.h"
+#include <sys/auxv.h>
+
+enum { UNINDEXED_MAX = 8 }; // items of a dict that are quicker to look through than to hash
 
 struct item {
     char *key; // dict: NULL means the integer key
@@ -21,6 +26,8 @@ struct det_value {
         struct {
             struct item *items;
             int n, cap;
+            int n_slots; // a power of two, at least twice n; 0: not indexed
+            int *slots;  // 1 + place in items, or 0
         } c;
     };
 };
@@ -107,7 +114,10 @@ void det_value_free(det_value *v)
         free(v->c.items[i].key);
         det_value_free(v->c.items[i].value);
     }
-    if (is_container(v)) free(v->c.items);
+    if (is_container(v)) {
+        free(v->c.items);
+        free(v->c.slots);
+    }
     free(v);
 }
 
@@ -133,16 +143,57 @@ det_value *det_value_push(det_value *list, det_value *item)
     return item;
 }
 
+// --- dicts
+// ------------------------------------------------------------------------------------------
+
+static bool has_key(const struct item *item, const char *key, int64_t number)
+{
+    return key ? item->key && !strcmp(item->key, key) : !item->key && item->number == number;
+}
+
+// The kernel gives every process 16 random bytes, so files cannot be made whose keys all collide.
+static uint64_t key_hash(const char *key, int64_t number)
+{
+    struct hash_key secret;
+    memcpy(&secret, (const void *)getauxval(AT_RANDOM), sizeof secret);
+    return key ? hash_bytes(&secret, key, strlen(key))
+               : hash_bytes(&secret, &number, sizeof number);
+}
+
+// The slot that holds the key, or the free one where it belongs.
+static int *slot_find(const det_value *dict, const char *key, int64_t number)
+{
+    int mask = dict->c.n_slots - 1, at = (int)(key_hash(key, number) & (uint64_t)mask);
+    while (dict->c.slots[at] && !has_key(&dict->c.items[dict->c.slots[at] - 1], key, number))
+        at = (at + 1) & mask;
+    return &dict->c.slots[at];
+}
+
 static struct item *item_find(const det_value *dict, const char *key, int64_t number)
 {
     if (!dict || dict->kind != DET_V_DICT) return NULL;
-    for (int i = 0; i < dict->c.n; i++) {
-        struct item *item = &dict->c.items[i];
-        bool same =
-            key ? item->key && !strcmp(item->key, key) : !item->key && item->number == number;
-        if (same) return item;
+    if (dict->c.n_slots) {
+        int place = *slot_find(dict, key, number);
+        return place ? &dict->c.items[place - 1] : NULL;
     }
+    for (int i = 0; i < dict->c.n; i++)
+        if (has_key(&dict->c.items[i], key, number)) return &dict->c.items[i];
     return NULL;
+}
+
+// Enters the newest item into the table, which grows by starting again.
+static void index_newest(det_value *dict)
+{
+    if (dict->c.n <= UNINDEXED_MAX) return;
+    int from = dict->c.n - 1;
+    if (2 * dict->c.n > dict->c.n_slots) {
+        free(dict->c.slots);
+        dict->c.n_slots = dict->c.n_slots ? 2 * dict->c.n_slots : 4 * UNINDEXED_MAX;
+        dict->c.slots = xcalloc((size_t)dict->c.n_slots, sizeof *dict->c.slots);
+        from = 0;
+    }
+    for (int i = from; i < dict->c.n; i++)
+        *slot_find(dict, dict->c.items[i].key, dict->c.items[i].number) = i + 1;
 }
 
 static det_value *item_set(det_value *dict, const char *key, int64_t number, det_value *value)
@@ -159,6 +210,7 @@ static det_value *item_set(det_value *dict, const char *key, int64_t number, det
         item = item_add(dict);
         item->key = key ? xstrdup(key) : NULL;
         item->number = number;
+        index_newest(dict);
     }
     item->value = value;
     return value;
