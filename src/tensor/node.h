@@ -194,9 +194,7 @@ void tape_finish(struct tape *tape); // runs all pending nodes
 
 // --- allocator
 
-struct storage *storage_new(size_t n_bytes); // 64-byte aligned, content undefined; NULL: no memory
 struct storage *storage_borrow(void *data, size_t n_bytes);
-void storage_unref(struct storage *s);
 det_tensor *header_new(void); // refs = 1, all else zero
 void header_free(det_tensor *t);
 

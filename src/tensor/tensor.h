@@ -24,6 +24,31 @@ void tensor_finish(det_tensor *t);
 void *tensor_memory(det_tensor *t);
 void tensor_touch(det_tensor *t);
 
+// --- for file formats, which describe tensors as views of blocks of memory
+
+// The first element of t, whatever its strides. NULL after an error.
+const void *tensor_first(det_tensor *t);
+
+struct storage;
+struct storage *storage_new(size_t n_bytes); // 64-byte aligned, content undefined; NULL: no memory
+void storage_unref(struct storage *s);
+void *storage_data(struct storage *s);
+
+// Where the elements of a tensor lie: offset and strides are in elements.
+struct tensor_layout {
+    det_dtype dtype;
+    int ndim;
+    int64_t offset, shape[DET_MAX_DIMS], stride[DET_MAX_DIMS];
+};
+
+// A leaf that looks at s, with one reference, the caller's, made outside of any scope. All elements
+// must lie inside s.
+det_tensor *tensor_over(struct storage *s, const struct tensor_layout *layout);
+
+// Elements from the first to the last one that a view touches, gaps included: 0 if it is empty, -1
+// if sizes or strides are negative or too large to address.
+int64_t tensor_extent(const int64_t *shape, const int64_t *stride, int ndim);
+
 // Moves the content of n leaf tensors into one block, each padded with zeros to TENSOR_FLAT_ALIGN
 // elements, and gives them gradients in a second block of the same layout: one loop then serves
 // them all. The tensors share the blocks' lifetime. Returns 0, or DET_ENOMEM with nothing changed.
