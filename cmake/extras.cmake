@@ -1,4 +1,4 @@
-# Programs, benchmarks and fuzz targets.
+# Programs and benchmarks.
 
 # Comparison of the engine with torch (python3-torch), see tests/parity/.
 if(DET_TESTS)
@@ -8,4 +8,10 @@ if(DET_TESTS)
   add_test(NAME op_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/op_parity.py
            $<TARGET_FILE:op_parity> 3)
   set_tests_properties(op_parity PROPERTIES LABELS parity TIMEOUT 600)
+
+  add_executable(format_parity tests/parity/format_parity.c)
+  target_link_libraries(format_parity PRIVATE format)
+  add_test(NAME format_parity COMMAND /usr/bin/python3
+           ${PROJECT_SOURCE_DIR}/tests/parity/format_parity.py $<TARGET_FILE:format_parity> 60)
+  set_tests_properties(format_parity PROPERTIES LABELS parity TIMEOUT 600)
 endif()
