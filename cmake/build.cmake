@@ -17,6 +17,7 @@ set(DET_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Wno-unknown-pragmas -Wno-type-limits -Wno-format-truncation
+                    -Wno-unknown-warning-option
                     -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 option(DET_WERROR "warnings are errors" OFF)
 if(DET_WERROR)
@@ -31,7 +32,8 @@ if(DET_COVERAGE)
   add_link_options(--coverage)
 endif()
 if(DET_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_compile_options(-fsanitize=fuzzer-no-link -Wno-pass-failed)
+  add_compile_definitions(__SANITIZE_ADDRESS__) # as gcc does; clang 14 says it in another way
 endif()
 
 find_package(PkgConfig REQUIRED)

@@ -1,0 +1,22 @@
+# det_fuzz(name LAYERS...): a program from tests/fuzz/fuzz_<name>.c. Preset fuzz makes it a fuzzer; every
+# other one makes it replay tests/fuzz/corpus/<name>/ as a test, which needs no special compiler.
+function(det_fuzz name)
+  set(program fuzz_${name})
+  add_executable(${program} tests/fuzz/${program}.c)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${program} PRIVATE ${ARGN})
+  if(DET_FUZZ)
+    target_link_options(${program} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${program} PRIVATE tests/fuzz/replay.c)
+    add_test(NAME ${program} COMMAND ${program} ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+    set_tests_properties(${program} PROPERTIES LABELS fuzz TIMEOUT 300)
+  endif()
+endfunction()
+
+if(DET_FUZZ OR DET_TESTS)
+  det_fuzz(pth format)
+  det_fuzz(pickle format)
+  det_fuzz(safetensors format)
+  det_fuzz(npy format)
+endif()

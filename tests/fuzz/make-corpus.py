@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Writes the first inputs of the fuzzers, tests/fuzz/corpus/<target>/seed-*, from torch and NumPy."""
+import collections
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+CORPUS = Path(__file__).resolve().parent / 'corpus'
+
+
+def write(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f'seed-{name}').write_bytes(data)
+
+
+def trees():
+    x = torch.arange(16.)
+    yield 'none', None
+    yield 'plain', {'a': [1, -2, 300, 70000, 2**40, -2**63], 'b': (True, False, None), 1: 1.5, 's': 'é€🔥'}
+    yield 'tuples', ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4), [], {})
+    yield 'views', {'x': x, 't': x.reshape(4, 4).t(), 's': x[3:9:2], 'e': x[:1].expand(3, 2)}
+    yield 'types', [torch.zeros(2).to(d) for d in (torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)]
+    yield 'edges', [torch.tensor(3.), torch.empty(0, 3), torch.Size([2, 3]), torch.nn.Parameter(torch.ones(2))]
+    state = torch.nn.BatchNorm1d(1).state_dict()
+    yield 'module', state
+    yield 'ordered', collections.OrderedDict([('k', 1), (2, collections.OrderedDict())])
+    shared = [1, 2]
+    yield 'shared', [shared, shared, 'text', 'text']
+
+
+def zipped(tree, protocol):
+    out = io.BytesIO()
+    torch.save(tree, out, pickle_protocol=protocol)
+    return out.getvalue()
+
+
+def repack(data, method, keep=lambda name: True):
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as a, zipfile.ZipFile(out, 'w', method) as b:
+        for name in filter(keep, a.namelist()):
+            b.writestr(name, a.read(name))
+    return out.getvalue()
+
+
+def torch_seeds():
+    for name, tree in trees():
+        for protocol in (2, 4):
+            data = zipped(tree, protocol)
+            write('pickle', f'{name}-{protocol}', zipfile.ZipFile(io.BytesIO(data)).read('archive/data.pkl'))
+    for name, tree in trees():
+        if name in ('plain', 'views', 'edges'):
+            write('pth', name, zipped(tree, 2))
+            write('pth', f'{name}-deflated', repack(zipped(tree, 2), zipfile.ZIP_DEFLATED))
+    write('pth', 'no-pickle', repack(zipped(1, 2), zipfile.ZIP_STORED, lambda name: 'pkl' not in name))
+    half = io.BytesIO()
+    torch.save(torch.zeros(1).half(), half)
+    write('pth', 'half', half.getvalue())
+
+
+def safetensors_seeds():
+    def pack(header, data):
+        text = json.dumps(header).encode()
+        return struct.pack('<Q', len(text)) + text + data
+    one = {'dtype': 'F32', 'shape': [2], 'data_offsets': [0, 8]}
+    write('safetensors', 'empty', pack({}, b''))
+    write('safetensors', 'one', pack({'a': one}, bytes(8)))
+    write('safetensors', 'metadata', pack({'__metadata__': {'k': 'v'}, 'a': one}, bytes(8)))
+    types = {'F64': 8, 'I64': 8, 'I32': 4, 'BF16': 2, 'U8': 1, 'BOOL': 1}
+    header, at = {}, 0
+    for dtype, size in types.items():
+        header[dtype] = {'dtype': dtype, 'shape': [1, 3], 'data_offsets': [at, at + 3 * size]}
+        at += 3 * size
+    header['scalar'] = {'dtype': 'F32', 'shape': [], 'data_offsets': [at, at + 4]}
+    header['none'] = {'dtype': 'F32', 'shape': [0, 5], 'data_offsets': [0, 0]}
+    write('safetensors', 'types', pack(header, bytes(at + 4)))
+
+
+def npy_seeds():
+    for i, dtype in enumerate(['<f4', '<f8', '|b1', '<i8', '<i4', '|u1', '>f4']):
+        for shape in ((), (3,), (2, 0), (2, 3)):
+            out = io.BytesIO()
+            array = np.zeros(shape, dtype, order='CF'[i % 2])
+            np.lib.format.write_array(out, array, version=[(1, 0), (2, 0), (3, 0)][i % 3])
+            write('npy', f'{i}-{len(shape)}d-{array.size}', out.getvalue())
+
+
+torch_seeds()
+safetensors_seeds()
+npy_seeds()
