@@ -63,6 +63,12 @@ struct node {
 
 #define NODE_ATTR(n, type) ((type *)(void *)(n)->attr)
 
+// Input i; NULL if it was left out.
+static inline det_tensor *node_in(const struct node *n, int i)
+{
+    return i < n->n_in ? n->in[i] : NULL;
+}
+
 // --- operations: one row each
 
 enum attr_type { ATTR_INT, ATTR_REAL, ATTR_BOOL, ATTR_DIMS, ATTR_PAIR }; // pair: int64_t[2]
@@ -89,6 +95,7 @@ struct op {
     uint8_t saves_in;                // bit i: backward reads input i
     bool saves_out;                  // backward reads output 0
     int (*infer)(struct node *n);    // checks inputs, describes outputs: node_out()
+    int (*prepare)(struct node *n);  // OP_DEFER: what must not wait, such as writes; NULL: nothing
     int (*forward)(struct node *n);  // outputs are allocated; 0 or a code set by node_fail()
     int (*backward)(struct node *n); // NULL: not differentiable, outputs do not require gradients
     const struct attr_field *attrs;

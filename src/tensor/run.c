@@ -137,6 +137,13 @@ static void try_to_absorb(struct node *n)
     }
 }
 
+static int node_prepare(struct node *n)
+{
+    int rc = n->op->prepare ? n->op->prepare(n) : 0;
+    if (rc && !tape_failed()) node_fail(n, rc, "failed");
+    return rc;
+}
+
 struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, const void *attr,
                        size_t attr_bytes)
 {
@@ -153,6 +160,7 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
         return NULL;
     }
     node_commit(tape, n);
+    if (node_prepare(n)) return NULL;
     try_to_absorb(n);
     if (!(n->op->flags & OP_DEFER) && node_run(n)) return NULL;
     return n;
