@@ -11,5 +11,8 @@ const struct fusion fusion_table[] = {
     {&op_conv2d, &op_max_pool2d, pool_absorbs_conv},
     {&op_conv_relu, &op_max_pool2d, pool_absorbs_conv_relu},
     {&op_conv_pool, &op_relu, relu_absorbs_conv_pool},
+    {&op_batch_norm, &op_relu, relu_absorbs_batch_norm},
+    {&op_batch_norm, &op_add, add_absorbs_batch_norm},
+    {&op_batch_norm_add, &op_relu, relu_absorbs_batch_norm},
     {NULL, NULL, NULL},
 };

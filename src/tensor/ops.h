@@ -18,7 +18,8 @@
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
     O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)       \
-    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)
+    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                                       \
+    O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;
@@ -35,3 +36,5 @@ bool relu_absorbs_conv(struct node *consumer, const struct node *producer);
 bool pool_absorbs_conv_relu(struct node *consumer, const struct node *producer);
 bool pool_absorbs_conv(struct node *consumer, const struct node *producer);
 bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer);
+bool relu_absorbs_batch_norm(struct node *consumer, const struct node *producer);
+bool add_absorbs_batch_norm(struct node *consumer, const struct node *producer);

@@ -7,6 +7,7 @@
 
 #include "det/tensor.h"
 #include "tensor/kernels/gemm.h"
+#include "tensor/kernels/norm.h"
 #include "tensor/kernels/pooling.h"
 #include "tensor/kernels/winograd.h"
 
@@ -87,7 +88,14 @@ enum binary_id {
     K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \
                                 float *total))                                                      \
     K(void, sparse_scatter, (const struct pooled_image *p, const struct sparse_weights *w,          \
-                             struct sparse_grad *list, int32_t *start, float *image))
+                             struct sparse_grad *list, int32_t *start, float *image))              \
+    /* norm.h */                                                                                    \
+    K(void, channel_stats, (const void *x, bool bf16, int64_t rows, int64_t c, float *mean, float *m2)) \
+    K(void, channel_forward, (const struct channel_norm *k))                                        \
+    K(void, channel_sums, (const struct channel_norm *k, float *sum_g, float *sum_gx))              \
+    K(void, channel_backward, (const struct channel_norm *k))                                       \
+    K(void, row_norm_forward, (const struct row_norm *k))                                           \
+    K(void, row_norm_backward, (const struct row_norm *k))
 // clang-format on
 
 struct kernels {

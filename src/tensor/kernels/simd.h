@@ -28,6 +28,7 @@ enum { LANES = 4 };
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint16_t vh __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -87,15 +88,38 @@ INLINE vf vf_select(vi mask, vf yes, vf no)
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 }
 
-// The sum of all lanes, always in the same order.
+// Lane i gets lane i + by, cyclically.
+INLINE vf vf_rotate(vf v, const int by)
+{
+    vi from = {0};
+    UNROLL(16)
+    for (int i = 0; i < LANES; i++)
+        from[i] = (i + by) % LANES;
+#if defined(__clang__)
+    vf moved;
+    for (int i = 0; i < LANES; i++)
+        moved[i] = v[from[i]];
+    return moved;
+#else
+    return __builtin_shuffle(v, from);
+#endif
+}
+
+// The sum of all lanes, always in the same order: halves are folded until one lane is left.
 INLINE float vf_sum(vf v)
 {
-    float lane[LANES];
-    vf_store(lane, v);
+    UNROLL(4)
     for (int width = LANES / 2; width; width /= 2)
-        for (int i = 0; i < width; i++)
-            lane[i] += lane[i + width];
-    return lane[0];
+        v += vf_rotate(v, width);
+    return v[0];
+}
+
+INLINE float vf_largest(vf v)
+{
+    UNROLL(4)
+    for (int width = LANES / 2; width; width /= 2)
+        v = vf_select(v > vf_rotate(v, width), v, vf_rotate(v, width));
+    return v[0];
 }
 
 INLINE float bf16_to_f32(uint16_t h)
@@ -113,4 +137,36 @@ INLINE uint16_t f32_to_bf16(float f)
     memcpy(&u, &f, sizeof u);
     uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
     return (uint16_t)(f != f ? 0x7fc0 : rounded);
+}
+
+// Element i of an array that is f32 or bf16; `bf16` is a constant wherever this is fast.
+INLINE float load_as(const void *p, const bool bf16, int64_t i)
+{
+    return bf16 ? bf16_to_f32(((const uint16_t *)p)[i]) : ((const float *)p)[i];
+}
+
+INLINE void store_as(void *p, const bool bf16, int64_t i, float x)
+{
+    if (bf16)
+        ((uint16_t *)p)[i] = f32_to_bf16(x);
+    else
+        ((float *)p)[i] = x;
+}
+
+// LANES elements from i on.
+INLINE vf vf_load_as(const void *p, const bool bf16, int64_t i)
+{
+    if (!bf16) return vf_load((const float *)p + i);
+    vh h = *(const vh *)((const uint16_t *)p + i);
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+
+INLINE void vf_store_as(void *p, const bool bf16, int64_t i, vf v)
+{
+    if (!bf16) {
+        vf_store((float *)p + i, v);
+        return;
+    }
+    vu u = (vu)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (vu)(v != v);
+    *(vh *)((uint16_t *)p + i) = __builtin_convertvector((rounded & ~nan) | (0x7fc0 & nan), vh);
 }

@@ -6,16 +6,6 @@
 
 enum { BLOCK = 128 };
 
-INLINE vf load_as_f32(const void *src, bool bf16, int64_t at)
-{
-    if (!bf16) return vf_load((const float *)src + at);
-    float tmp[LANES];
-    VECTOR_LOOP
-    for (int i = 0; i < LANES; i++)
-        tmp[i] = bf16_to_f32(((const uint16_t *)src)[at + i]);
-    return vf_load(tmp);
-}
-
 INLINE void column_sum_as(const void *src, const bool bf16, int64_t rows, int64_t ld, int width,
                           float *out, bool accumulate)
 {
@@ -26,7 +16,7 @@ INLINE void column_sum_as(const void *src, const bool bf16, int64_t rows, int64_
             int64_t end = rows - r < BLOCK ? rows : r + BLOCK;
             vf sum = {0};
             for (int64_t i = r; i < end; i++)
-                sum += load_as_f32(src, bf16, i * ld + j);
+                sum += vf_load_as(src, bf16, i * ld + j);
             total += sum;
         }
         if (accumulate) total += vf_load(out + j);
@@ -38,8 +28,7 @@ INLINE void column_sum_as(const void *src, const bool bf16, int64_t rows, int64_
             int64_t end = rows - r < BLOCK ? rows : r + BLOCK;
             float sum = 0;
             for (int64_t i = r; i < end; i++)
-                sum += bf16 ? bf16_to_f32(((const uint16_t *)src)[i * ld + j])
-                            : ((const float *)src)[i * ld + j];
+                sum += load_as(src, bf16, i * ld + j);
             total += sum;
         }
         out[j] = accumulate ? out[j] + total : total;
