@@ -19,7 +19,8 @@
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
     O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)       \
     O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                                       \
-    O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)
+    O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)      \
+    O(avg_pool2d) O(adaptive_avg_pool2d) O(adaptive_max_pool2d) O(interpolate)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;

@@ -7,6 +7,7 @@
 
 #include "det/tensor.h"
 #include "tensor/kernels/gemm.h"
+#include "tensor/kernels/image.h"
 #include "tensor/kernels/norm.h"
 #include "tensor/kernels/pooling.h"
 #include "tensor/kernels/winograd.h"
@@ -95,7 +96,10 @@ enum binary_id {
     K(void, channel_sums, (const struct channel_norm *k, float *sum_g, float *sum_gx))              \
     K(void, channel_backward, (const struct channel_norm *k))                                       \
     K(void, row_norm_forward, (const struct row_norm *k))                                           \
-    K(void, row_norm_backward, (const struct row_norm *k))
+    K(void, row_norm_backward, (const struct row_norm *k))                                          \
+    /* image.h */                                                                                   \
+    K(void, window_sum, (const struct window *w, void *out))                                        \
+    K(void, window_max, (const struct window *w, void *out, int32_t *position))
 // clang-format on
 
 struct kernels {

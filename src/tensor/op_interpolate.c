@@ -1,0 +1,91 @@
+// Unit op_interpolate.c: images of another size, by the nearest pixel or by the four around.
+#include "tensor/ops.h"
+#include "tensor/resample.h"
+
+#include <math.h>
+
+struct interpolate_attr {
+    int64_t size[2], mode;
+    bool align_corners;
+};
+
+static int interpolate_infer(struct node *n)
+{
+    const struct interpolate_attr *a = NODE_ATTR(n, struct interpolate_attr);
+    if (a->mode != DET_NEAREST && a->mode != DET_BILINEAR)
+        return node_fail(n, DET_EINVAL, "mode %lld; wants nearest or bilinear", (long long)a->mode);
+    return resample_infer(n, a->size[0], a->size[1]);
+}
+
+static int64_t nearest_tap(const struct axis *a, int64_t o, int64_t *first, double *weight)
+{
+    float scale = (float)a->n_in / (float)a->n_out; // rounded as torch does, to pick the same pixel
+    *first = MIN((int64_t)floorf((float)o * scale), a->n_in - 1);
+    weight[0] = 1;
+    return 1;
+}
+
+// Corners aligned: first and last pixels of input and output coincide. Otherwise pixels are squares
+// and the outer edges of the images coincide.
+static int64_t linear_taps(const struct axis *a, int64_t o, int64_t *first, double *weight)
+{
+    const struct interpolate_attr *attr = a->attr;
+    double in = (double)a->n_in, out = (double)a->n_out, at;
+    if (attr->align_corners)
+        at = a->n_out > 1 ? (double)o * (in - 1) / (out - 1) : 0;
+    else
+        at = fmax(0, ((double)o + 0.5) * in / out - 0.5);
+    *first = MIN((int64_t)at, a->n_in - 1);
+    if (*first == a->n_in - 1) {
+        weight[0] = 1;
+        return 1;
+    }
+    weight[1] = at - (double)*first;
+    weight[0] = 1 - weight[1];
+    return 2;
+}
+
+static axis_fn taps_of(const struct node *n)
+{
+    return NODE_ATTR(n, struct interpolate_attr)->mode == DET_NEAREST ? nearest_tap : linear_taps;
+}
+
+static int interpolate_forward(struct node *n)
+{
+    return resample_forward(n, taps_of(n), (const int64_t[]){2, 2});
+}
+
+static int interpolate_backward(struct node *n)
+{
+    return resample_backward(n, taps_of(n), (const int64_t[]){2, 2});
+}
+
+static const struct attr_field interpolate_attrs[] = {
+    {"size", ATTR_PAIR, offsetof(struct interpolate_attr, size)},
+    {"mode", ATTR_INT, offsetof(struct interpolate_attr, mode)},
+    {"align", ATTR_BOOL, offsetof(struct interpolate_attr, align_corners)},
+    {NULL, 0, 0},
+};
+static const char *const interpolate_cases[] = {
+    "x:f[a,c,H,W]; size=7,20 mode=0; F.interpolate(x, size)",
+    "x:f[a,c,4,W]; size=8,2*W mode=0; F.interpolate(x, scale_factor=2)",
+    "x:f[a,c,H,W]; size=13,5 mode=1; F.interpolate(x, size, mode='bilinear')",
+    "x:f[a,c,H,W]; size=5,17 mode=1 align=1; F.interpolate(x, size, None, 'bilinear', True)",
+    "x:f[a,c,H,1]; size=1,3 mode=1 align=1; F.interpolate(x, size, None, 'bilinear', True)",
+    "x:f[2,70,9,9]; size=18,18 mode=1; F.interpolate(x, scale_factor=2, mode='bilinear')",
+    NULL};
+const struct op op_interpolate = {.name = "interpolate",
+                                  .min_in = 1,
+                                  .max_in = 1,
+                                  .infer = interpolate_infer,
+                                  .forward = interpolate_forward,
+                                  .backward = interpolate_backward,
+                                  .attrs = interpolate_attrs,
+                                  .cases = interpolate_cases};
+
+det_tensor *det_interpolate(det_tensor *x, int64_t out_h, int64_t out_w, det_interpolation mode,
+                            bool align_corners)
+{
+    struct interpolate_attr a = {{out_h, out_w}, mode, align_corners};
+    return OP_APPLY(&op_interpolate, a, x);
+}
