@@ -80,6 +80,14 @@ static void axpy_bf16(int64_t n, void *const *p, const int64_t *stride, const do
     const float a = (float)arg[0];
     char *out = p[0];
     const char *in = p[1];
+    if (stride[0] == 2 && stride[1] == 2) {
+        uint16_t *o = p[0];
+        const uint16_t *x = p[1];
+        VECTOR_LOOP
+        for (int64_t i = 0; i < n; i++)
+            o[i] = f32_to_bf16(bf16_to_f32(o[i]) + a * bf16_to_f32(x[i]));
+        return;
+    }
     for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])
         *(uint16_t *)out =
             f32_to_bf16(bf16_to_f32(*(uint16_t *)out) + a * bf16_to_f32(*(const uint16_t *)in));

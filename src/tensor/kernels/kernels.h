@@ -6,6 +6,7 @@
 #pragma once
 
 #include "det/tensor.h"
+#include "tensor/kernels/attention.h"
 #include "tensor/kernels/gemm.h"
 #include "tensor/kernels/image.h"
 #include "tensor/kernels/norm.h"
@@ -99,7 +100,13 @@ enum binary_id {
     K(void, row_norm_backward, (const struct row_norm *k))                                          \
     /* image.h */                                                                                   \
     K(void, window_sum, (const struct window *w, void *out))                                        \
-    K(void, window_max, (const struct window *w, void *out, int32_t *position))
+    K(void, window_max, (const struct window *w, void *out, int32_t *position))                     \
+    /* attention.h */                                                                               \
+    K(void, attention_softmax, (const struct attention_rows *a))                                    \
+    K(void, attention_weights, (const struct attention_rows *a))                                    \
+    K(void, attention_grad, (const struct attention_rows *a))                                       \
+    K(void, attention_divide, (float *rows, int64_t stride, int64_t n_rows, int64_t n, const float *sum)) \
+    K(void, attention_drop, (const struct attention_dropout *d, int64_t row, float *x, int64_t n))
 // clang-format on
 
 struct kernels {
