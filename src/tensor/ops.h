@@ -21,7 +21,7 @@
     O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                                       \
     O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)      \
     O(avg_pool2d) O(adaptive_avg_pool2d) O(adaptive_max_pool2d) O(interpolate)                      \
-    O(attention)
+    O(attention) O(rnn_tanh) O(rnn_relu) O(gru) O(lstm)
 // clang-format on
 
 #define OPS_DECLARE(name) extern const struct op op_##name;

@@ -11,6 +11,7 @@
 #include "tensor/kernels/image.h"
 #include "tensor/kernels/norm.h"
 #include "tensor/kernels/pooling.h"
+#include "tensor/kernels/rnn.h"
 #include "tensor/kernels/winograd.h"
 
 // n elements; p[0] is the output, p[1..] the inputs; strides in bytes (0: the same element again);
@@ -106,7 +107,10 @@ enum binary_id {
     K(void, attention_weights, (const struct attention_rows *a))                                    \
     K(void, attention_grad, (const struct attention_rows *a))                                       \
     K(void, attention_divide, (float *rows, int64_t stride, int64_t n_rows, int64_t n, const float *sum)) \
-    K(void, attention_drop, (const struct attention_dropout *d, int64_t row, float *x, int64_t n))
+    K(void, attention_drop, (const struct attention_dropout *d, int64_t row, float *x, int64_t n))  \
+    /* rnn.h */                                                                                     \
+    K(rnn_step_fn, rnn_step, (enum rnn_kind kind))                                                  \
+    K(rnn_step_grad_fn, rnn_step_grad, (enum rnn_kind kind))
 // clang-format on
 
 struct kernels {
