@@ -69,16 +69,26 @@ void give_grad(struct node *n, int i, det_tensor *g)
     t->grad_valid = t->grad != NULL;
 }
 
+// Whether g has the strides that a new gradient of t gets: those of t, or row-major.
+static bool lies_like(const det_tensor *g, const det_tensor *t)
+{
+    if (!tensor_is_dense(t)) return tensor_is_row_major(g);
+    for (int d = 0; d < t->ndim; d++)
+        if (t->shape[d] > 1 && g->stride[d] != t->stride[d]) return false;
+    return true;
+}
+
 det_tensor *grad_target(struct node *n, int i, bool *accumulate_out)
 {
-    det_tensor *t = n->in[i];
-    bool is_leaf = !t->node;
-    *accumulate_out = t->grad && t->grad_valid;
-    if (t->grad && !is_leaf && is_shared(t->grad))
-        t->grad = private_copy(t->grad);
-    else if (!t->grad)
+    det_tensor *t = n->in[i], *old = t->grad;
+    bool is_leaf = !t->node, fits = old && lies_like(old, t) && (is_leaf || !is_shared(old));
+    *accumulate_out = old && t->grad_valid;
+    if (!fits) {
         t->grad = tensor_new_like(t);
-    if (t->grad) t->grad_valid = true;
+        if (t->grad && *accumulate_out) ew_copy(t->grad, old);
+        det_unref(old);
+    }
+    t->grad_valid = t->grad != NULL;
     return t->grad;
 }
 

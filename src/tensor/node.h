@@ -83,7 +83,7 @@ enum op_flags {
     OP_VIEW = 1,    // output shares the memory of input 0; forward only sets pointers
     OP_DEFER = 2,   // waits for its consumer, which may absorb it
     OP_PROMOTE = 4, // inputs are converted to their common type first
-    OP_FLOAT = 8,   // float inputs only (integers are converted to f32)
+    OP_FLOAT = 8,   // float inputs only: integers, all of them, are converted to f32
     OP_F32 = 16,    // under autocast: bf16 inputs are converted to f32
     OP_RANDOM = 32, // takes a number of the random stream
 };

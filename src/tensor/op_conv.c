@@ -342,12 +342,12 @@ static int transpose_describe(struct node *n, struct conv *s)
     if (b && (b->ndim != 1 || b->shape[0] != s->c))
         return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
                          TENSOR_TEXT(w), (long long)s->c);
-    s->h = (s->oh - 1) * s->sh - 2 * s->ph + s->dh * (s->kh - 1) + out_pad[0] + 1;
-    s->w = (s->ow - 1) * s->sw - 2 * s->pw + s->dw * (s->kw - 1) + out_pad[1] + 1;
     bool bad_pad = out_pad[0] < 0 || out_pad[1] < 0 || out_pad[0] >= MAX(s->sh, s->dh) ||
                    out_pad[1] >= MAX(s->sw, s->dw);
     if (bad_pad)
         return node_fail(n, DET_EINVAL, "output_padding must be smaller than stride or dilation");
+    s->h = (s->oh - 1) * s->sh - 2 * s->ph + s->dh * (s->kh - 1) + out_pad[0] + 1;
+    s->w = (s->ow - 1) * s->sw - 2 * s->pw + s->dw * (s->kw - 1) + out_pad[1] + 1;
     if (s->h < 1 || s->w < 1 || s->kh < 1 || s->kw < 1 || s->oh < 1 || s->ow < 1)
         return node_fail(n, DET_ESHAPE, "input %s and weight %s give an empty result",
                          TENSOR_TEXT(x), TENSOR_TEXT(w));

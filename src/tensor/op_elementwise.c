@@ -27,8 +27,10 @@ static int unary_infer(struct node *n)
 static int unary_forward_as(struct node *n, enum unary_id id)
 {
     const struct unary_attr *a = NODE_ATTR(n, struct unary_attr);
-    ew_run(ew_unary(id, (det_dtype)n->in[0]->dtype), (det_tensor *const[]){n->out[0], n->in[0]}, 2,
-           &a->a);
+    ew_fn fn = ew_unary(id, (det_dtype)n->in[0]->dtype);
+    if (!fn)
+        return node_fail(n, DET_EDTYPE, "not for %s", det_dtype_name((det_dtype)n->in[0]->dtype));
+    ew_run(fn, (det_tensor *const[]){n->out[0], n->in[0]}, 2, &a->a);
     return 0;
 }
 
@@ -509,7 +511,10 @@ static const struct attr_field to_attrs[] = {{"dtype", ATTR_INT, offsetof(struct
 
 static int to_infer(struct node *n)
 {
-    return node_out_like(n, (det_dtype)NODE_ATTR(n, struct to_attr)->dtype, n->in[0]);
+    int64_t dtype = NODE_ATTR(n, struct to_attr)->dtype;
+    if (dtype < 0 || dtype >= DET_N_DTYPES)
+        return node_fail(n, DET_EDTYPE, "unknown dtype %lld", (long long)dtype);
+    return node_out_like(n, (det_dtype)dtype, n->in[0]);
 }
 
 static int copy_forward(struct node *n)
@@ -539,10 +544,6 @@ const struct op op_to = {.name = "to",
 det_tensor *det_to(det_tensor *x, det_dtype dtype)
 {
     if (x && x->dtype == dtype) return x;
-    if ((unsigned)dtype >= DET_N_DTYPES) {
-        det_raise(DET_EDTYPE, "to: unknown dtype %d", (int)dtype);
-        return NULL;
-    }
     struct to_attr a = {.dtype = dtype};
     return OP_APPLY(&op_to, a, x);
 }

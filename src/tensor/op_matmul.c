@@ -3,8 +3,8 @@
 #include "tensor/gemm.h"
 #include "tensor/ops.h"
 
-#include "sys/pool.h"
 #include "tensor/elementwise.h"
+#include "tensor/reduce.h"
 
 static bool computes_in_bf16(const struct node *n)
 {
@@ -33,53 +33,10 @@ static int run_gemm(const struct node *n, const struct gemm *g)
               : 0;
 }
 
-// --- sums over rows, for biases
-
-struct column_job {
-    const det_tensor *g;
-    int64_t rows, cols;
-    float *out;
-    bool accumulate;
-};
-
-enum { COLUMN_PIECE = 128 };
-
-static void column_piece(void *ctx, int piece)
-{
-    const struct column_job *j = ctx;
-    int64_t at = (int64_t)piece * COLUMN_PIECE;
-    int width = (int)MIN(j->cols - at, (int64_t)COLUMN_PIECE);
-    const char *src =
-        (const char *)j->g->data + at * (int64_t)det_dtype_size((det_dtype)j->g->dtype);
-    kernels->column_sum(src, j->g->dtype == DET_BF16, j->rows, j->cols, width, j->out + at,
-                        j->accumulate);
-}
-
-// Gradient of a bias that was added to every row; g is row-major.
-static void give_bias_grad(struct node *n, int i, det_tensor *g, int64_t rows, int64_t cols)
-{
-    if (!wants_grad(n, i)) return;
-    if (n->in[i]->dtype != DET_F32 || g->dtype == DET_F64) {
-        det_tensor *flat = det_reshape(g, DET_DIMS(rows, cols));
-        give_grad(n, i, det_ref(det_sum_over(flat, DET_DIMS(0), false)));
-        return;
-    }
-    struct column_job j = {.g = g, .rows = rows, .cols = cols};
-    det_tensor *gb = grad_target(n, i, &j.accumulate);
-    if (!gb) return;
-    j.out = gb->data;
-    int pieces = (int)((cols + COLUMN_PIECE - 1) / COLUMN_PIECE);
-    if (rows * cols > 64 << 10)
-        pool_run(pieces, column_piece, &j);
-    else
-        for (int p = 0; p < pieces; p++)
-            column_piece(&j, p);
-}
-
 // --- linear
 
 struct linear_attr {
-    enum gemm_act act;
+    int64_t act; // enum gemm_act
     bool bf16;
 };
 
@@ -99,6 +56,8 @@ static int linear_infer(struct node *n)
     if (b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
         return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
                          TENSOR_TEXT(w), (long long)w->shape[0]);
+    if (a->act < GEMM_ACT_NONE || a->act > GEMM_ACT_GELU)
+        return node_fail(n, DET_EINVAL, "no activation %lld", (long long)a->act);
     if (a->act && x->dtype == DET_F64) return node_fail(n, DET_EDTYPE, "not for f64");
     a->bf16 = computes_in_bf16(n);
     if (!a->bf16 && (x->dtype != w->dtype || (b && b->dtype != w->dtype)))
@@ -160,7 +119,7 @@ static int linear_forward(struct node *n)
         .c_dtype = (det_dtype)y->dtype,
         .bf16 = a->bf16,
         .bias = bias ? bias->data : NULL,
-        .act = a->act,
+        .act = (enum gemm_act)a->act,
         .pre = n->aux[LINEAR_AUX_PRE] ? n->aux[LINEAR_AUX_PRE]->data : NULL,
     };
     int rc = run_gemm(n, &g);
@@ -177,7 +136,7 @@ static int linear_backward_from(struct node *n, det_tensor *g)
     int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? g->numel / out : 0;
     const det_tensor *x_rows = input_rows(n, &rs);
     int rc = 0;
-    give_bias_grad(n, 2, g, rows, out);
+    give_sum(n, 2, g, (1u << (g->ndim - 1)) - 1);
     if (wants_grad(n, 1)) {
         struct gemm dw = {.m = out,
                           .n = in,

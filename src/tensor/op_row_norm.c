@@ -229,6 +229,15 @@ struct row_grads {
     det_tensor *g, *w, *gx, *gw, *gb; // gw, gb: rows of their own shape
 };
 
+static void sum_pieces(const struct row_job *j, const float *partial, float *out)
+{
+    int64_t d = j->k.d;
+    memset(out, 0, (size_t)d * sizeof *out);
+    struct fold_block b = {
+        .src = partial, .rows = j->n_pieces, .width = d, .ld = 2 * d, .out = out};
+    kernels->fold_columns(FOLD_sum, false, &b);
+}
+
 static int backward_hot(struct node *n, const det_tensor *x, const struct row_grads *r)
 {
     struct row_job j = job_new(n, x, r->w);
@@ -238,8 +247,8 @@ static int backward_hot(struct node *n, const det_tensor *x, const struct row_gr
     j.k.g = r->g->data;
     j.k.gx = r->gx ? r->gx->data : NULL;
     run_pieces(&j, backward_piece);
-    kernels->column_sum(j.partial, false, j.n_pieces, 2 * d, (int)d, r->gw->data, false);
-    kernels->column_sum(j.partial + d, false, j.n_pieces, 2 * d, (int)d, r->gb->data, false);
+    sum_pieces(&j, j.partial, r->gw->data);
+    sum_pieces(&j, j.partial + d, r->gb->data);
     return 0;
 }
 

@@ -17,8 +17,17 @@
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
-    O(linear) O(linear_act) O(matmul) O(sum) O(conv2d) O(conv_transpose2d)       \
-    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                                       \
+    O(linear) O(linear_act) O(matmul) O(conv2d) O(conv_transpose2d)              \
+    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
+    O(sum) O(mean) O(prod) O(max) O(min) O(logsumexp) O(var) O(std) O(norm)      \
+    O(softmax) O(log_softmax)                                                    \
+    O(mse_loss) O(l1_loss) O(smooth_l1_loss) O(huber_loss) O(bce_loss)           \
+    O(bce_with_logits_loss) O(kl_div_loss) O(kl_div_log_loss)                    \
+    O(nll_loss) O(cross_entropy)                                                 \
+    O(max_along) O(min_along) O(argmax) O(argmin) O(topk) O(sort) O(cumsum)      \
+    O(index_select) O(gather) O(scatter_add) O(one_hot) O(embedding)             \
+    O(concat) O(pad) O(flip) O(tril) O(triu)                                     \
+    O(dropout) O(dropout_channels) \
     O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)      \
     O(avg_pool2d) O(adaptive_avg_pool2d) O(adaptive_max_pool2d) O(interpolate)                      \
     O(attention) O(rnn_tanh) O(rnn_relu) O(gru) O(lstm)

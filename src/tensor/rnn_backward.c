@@ -150,39 +150,17 @@ static int weight_grads(struct node *n, const struct backward_job *j)
     return rc ? rc : weight_grad(n, r, RNN_IN_W_HH, hh);
 }
 
-struct column_job {
-    const det_tensor *g;
-    int64_t rows, cols;
-    float *out;
-};
-
-enum { COLUMNS = 128 }; // taken together
-
-static void sum_columns(void *ctx, int64_t from, int64_t to)
-{
-    const struct column_job *j = ctx;
-    int64_t first = from * COLUMNS, end = MIN(to * COLUMNS, j->cols);
-    kernels->column_sum((const float *)j->g->data + first, false, j->rows, j->cols,
-                        (int)(end - first), j->out + first, false);
-}
-
 // Sum over all steps and rows, (G h). Release it.
-static det_tensor *bias_sum(const struct rnn *r, det_tensor *g)
+static det_tensor *bias_sum(det_tensor *g)
 {
-    int64_t rows = r->steps * r->batch;
-    if (r->type == DET_F64) return det_ref(det_sum_over(g, DET_DIMS(0, 1), false));
-    det_tensor *sum = tensor_new(DET_F32, &r->gates, 1);
-    if (!sum) return NULL;
-    struct column_job j = {g, rows, r->gates, sum->data};
-    share_rows((r->gates + COLUMNS - 1) / COLUMNS, rows * COLUMNS, sum_columns, &j);
-    return sum;
+    return det_ref(det_sum_over(g, DET_DIMS(0, 1), false));
 }
 
 static int bias_grads(struct node *n, const struct backward_job *j)
 {
     if (!wants_grad(n, RNN_IN_B_IH) && !wants_grad(n, RNN_IN_B_HH)) return 0;
-    det_tensor *ih = bias_sum(&j->r, j->g_gate);
-    det_tensor *hh = j->g_hidden == j->g_gate ? det_ref(ih) : bias_sum(&j->r, j->g_hidden);
+    det_tensor *ih = bias_sum(j->g_gate);
+    det_tensor *hh = j->g_hidden == j->g_gate ? det_ref(ih) : bias_sum(j->g_hidden);
     bool ok = ih && hh;
     if (ok && wants_grad(n, RNN_IN_B_IH)) give_grad(n, RNN_IN_B_IH, det_ref(ih));
     if (ok && wants_grad(n, RNN_IN_B_HH)) give_grad(n, RNN_IN_B_HH, det_ref(hh));

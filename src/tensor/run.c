@@ -41,27 +41,35 @@ static det_dtype common_type(det_tensor *const *in, int n_in)
 
 static void convert_inputs(const struct op *op, const struct tape *tape, det_tensor **in, int n_in)
 {
-    det_dtype to = common_type(in, n_in);
-    if ((op->flags & OP_FLOAT) && !det_dtype_is_float(to)) to = DET_F32;
-    if ((op->flags & OP_F32) && tape->autocast && to == DET_BF16) to = DET_F32;
-    for (int i = 0; i < n_in; i++)
-        if (in[i] && in[i]->dtype != to) in[i] = det_to(in[i], to);
+    det_dtype common = op->flags & OP_PROMOTE ? common_type(in, n_in) : DET_F32;
+    for (int i = 0; i < n_in; i++) {
+        if (!in[i]) continue;
+        det_dtype to = op->flags & OP_PROMOTE ? common : (det_dtype)in[i]->dtype;
+        if ((op->flags & OP_FLOAT) && !det_dtype_is_float(to)) to = DET_F32;
+        if ((op->flags & OP_F32) && tape->autocast && to == DET_BF16) to = DET_F32;
+        if (in[i]->dtype != to) in[i] = det_to(in[i], to);
+    }
 }
 
 // --- recording
 
+// Optional inputs that the call leaves out at the end read as NULL.
 static struct node *node_new(struct tape *tape, const struct op *op, det_tensor *const *in,
                              int n_in)
 {
-    size_t in_bytes = (size_t)n_in * (sizeof(det_tensor *) + sizeof(uint32_t));
+    enum { MAX_OPTIONAL = 16 };
+    int n_slots = MAX(n_in, MIN((int)op->max_in, MAX_OPTIONAL));
+    size_t in_bytes = (size_t)n_slots * (sizeof(det_tensor *) + sizeof(uint32_t));
     struct node *n = tape_alloc(tape, sizeof *n + in_bytes);
     memset(n, 0, offsetof(struct node, attr));
     n->op = op;
     n->origin = tape->origin;
     n->in = (det_tensor **)(n + 1);
-    n->in_version = (uint32_t *)(n->in + n_in);
+    n->in_version = (uint32_t *)(n->in + n_slots);
     n->n_in = (uint8_t)n_in;
     memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    for (int i = n_in; i < n_slots; i++)
+        n->in[i] = NULL;
     return n;
 }
 

@@ -55,6 +55,83 @@ enum binary_id {
     N_BINARY
 };
 
+enum fold_id {
+#define FOLD(name, merge, start, value) FOLD_##name,
+#define FLOAT_FOLD FOLD
+#include "tensor/kernels/folds.def"
+#undef FOLD
+#undef FLOAT_FOLD
+    N_FOLDS
+};
+
+// A matrix whose rows are ld elements apart. fold_columns folds every column into out[column],
+// fold_rows every row into out[row]; both go on from what out holds. Accumulators are f32 for f32
+// and bf16.
+struct fold_block {
+    const void *src;
+    int64_t rows, width, ld;
+    const void *centre; // one per entry of out, for the folds that have one
+    double power;
+    void *out;
+};
+
+enum { FOLD_TILE = 64, FOLD_BLOCK = 128, FOLD_SHORT = 16 }; // see fold_loops.h
+
+// Rows of n elements. in is x, or y for the gradients; g is the gradient of y.
+enum softmax_id { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
+struct softmax_rows {
+    const void *in, *g;
+    void *out;
+    int64_t n_rows, n;
+};
+
+// One per row: out = factor * exp(in - centre) - minus.
+struct scaled_exp {
+    float centre, factor, minus;
+};
+
+enum loss_id {
+#define LOSS(name, value, by_x, by_t) LOSS_##name,
+#include "tensor/kernels/losses.def"
+#undef LOSS
+    N_LOSSES
+};
+
+// n inputs and targets; gradients are scale * g (all ones if NULL) * derivative.
+struct loss_block {
+    int64_t n;
+    const void *x, *t, *g;
+    double p, scale;
+    void *out; // values: f32; gradients: the type of x
+};
+
+// Columns [from, to) of n rows of src are added to the rows of out that index names, in order; both
+// have ld columns. Rows for `skip` are left out.
+struct add_rows {
+    const int64_t *index;
+    const float *src;
+    float *out;
+    int64_t n, ld, from, to, skip;
+};
+
+// Random numbers are a function of (seed, stream, element). Philox gives four words per block; for
+// the vectors' sake words lie in groups of RANDOM_GROUP, first the first words of RANDOM_LANES
+// blocks, then their second ones ...: element e is word (e % 256) / 64 of block e / 256 * 64 + e
+// % 64.
+enum { RANDOM_LANES = 64, RANDOM_GROUP = 4 * RANDOM_LANES };
+struct random_range {
+    uint64_t seed, stream;
+    int64_t group, n; // n elements from the start of a group on
+};
+
+// out = x * scale where the random word is at least threshold, x * 0 elsewhere.
+struct dropout_args {
+    uint32_t threshold;
+    float scale;
+    const void *x;
+    void *out;
+};
+
 // clang-format off
 #define KERNELS(K)                                                                                 \
     /* element-wise, f32 and bf16; NULL for other types */                                          \
@@ -73,9 +150,23 @@ enum binary_id {
     K(void, gemm_pack_a, (const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows, \
                           float *out))                                                              \
     K(void, gemm_finish, (const struct gemm_finish *f))                                             \
-    /* out[j] (+)= sum over rows of src[row * ld + j], j < width */                                 \
-    K(void, column_sum, (const void *src, bool bf16, int64_t rows, int64_t ld, int width, float *out, \
-                         bool accumulate))                                                          \
+    /* reductions */                                                                               \
+    K(void, fold_columns, (enum fold_id id, bool bf16, const struct fold_block *b))                \
+    K(void, fold_rows, (enum fold_id id, bool bf16, const struct fold_block *b))                   \
+    /* softmax */                                                                                   \
+    K(void, softmax, (enum softmax_id id, bool bf16, const struct softmax_rows *r))                 \
+    K(void, log_sum_exp, (const void *x, bool bf16, int64_t n_rows, int64_t n, double *out))        \
+    K(void, scaled_exp, (const struct softmax_rows *r, bool bf16, const struct scaled_exp *s))      \
+    /* losses */                                                                                    \
+    K(float, loss_sum, (enum loss_id id, bool bf16, const struct loss_block *b))                    \
+    K(void, loss_values, (enum loss_id id, bool bf16, const struct loss_block *b))                  \
+    K(void, loss_grad, (enum loss_id id, bool bf16, bool by_target, const struct loss_block *b))    \
+    K(void, add_rows, (const struct add_rows *a))                                                   \
+    /* random numbers */                                                                            \
+    K(void, random_words, (const struct random_range *r, uint32_t *out))                            \
+    K(void, random_unit, (const struct random_range *r, float *out))                                \
+    K(void, random_normal, (const struct random_range *r, float *out))                              \
+    K(void, dropout, (const struct random_range *r, bool bf16, const struct dropout_args *a))       \
     /* winograd.h */                                                                                \
     K(void, wino_input, (const struct wino_tile *t))                                                \
     K(void, wino_gradient, (const struct wino_tile *t))                                             \

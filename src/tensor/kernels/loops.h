@@ -94,6 +94,14 @@
                 out[i] = CONVERT(in[i]);                                                \
             return;                                                                     \
         }                                                                               \
+        if (stride[0] == sizeof(TO) && stride[1] == 0) {                                \
+            TO *out = p[0];                                                             \
+            const TO value = (TO)CONVERT(*(const TI *)p[1]);                            \
+            VECTOR_LOOP                                                                 \
+            for (int64_t i = 0; i < n; i++)                                             \
+                out[i] = value;                                                         \
+            return;                                                                     \
+        }                                                                               \
         char *out = p[0];                                                               \
         const char *in = p[1];                                                          \
         for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])              \

@@ -1,0 +1,130 @@
+// kernels/fold_loops.h: the loops of the folds for one type of accumulator. Included by folds.c and
+// folds_other.c after they have defined T (the accumulator), FOLD_NAME(name) and the functions that
+// folds.def uses. bf16 is for T = float only.
+//
+// Long folds are made of blocks whose results are merged, so that the rounding error of a sum stays
+// near that of one block; and a row is folded as a matrix of FOLD_TILE columns, so that any fold is
+// a loop over independent elements, which the compiler vectorises without changing the order of
+// anything.
+
+INLINE T FOLD_NAME(next)(const enum fold_id id, T a, T x, T c, T p)
+{
+    (void)c, (void)p;
+    switch (id) {
+#define FOLD(name, merge, start, value) \
+    case FOLD_##name:                   \
+        return value;
+#include "tensor/kernels/folds.def"
+#undef FOLD
+    default:
+        return a;
+    }
+}
+
+INLINE T FOLD_NAME(merge)(const enum fold_id id, T a, T b)
+{
+    switch (id) {
+#define FOLD(name, merge, start, value) \
+    case FOLD_##name:                   \
+        return FOLD_NAME(next)(FOLD_##merge, a, b, 0, 0);
+#include "tensor/kernels/folds.def"
+#undef FOLD
+    default:
+        return a;
+    }
+}
+
+INLINE T FOLD_NAME(start)(const enum fold_id id)
+{
+    switch (id) {
+#define FOLD(name, merge, start, value) \
+    case FOLD_##name:                   \
+        return start;
+#include "tensor/kernels/folds.def"
+#undef FOLD
+    default:
+        return 0;
+    }
+}
+
+INLINE T FOLD_NAME(load)(const void *src, const bool bf16, int64_t at)
+{
+    return bf16 ? (T)bf16_to_f32(((const uint16_t *)src)[at]) : ((const T *)src)[at];
+}
+
+INLINE bool FOLD_NAME(is_centred)(const enum fold_id id)
+{
+    return id == FOLD_sum_deviation || id == FOLD_sum_exp;
+}
+
+// Rows [from, to) of w <= FOLD_TILE columns from column `at` on.
+INLINE void FOLD_NAME(tile)(const enum fold_id id, const bool bf16, const struct fold_block *b,
+                            int64_t from, int64_t to, int64_t at, const int w)
+{
+    const T p = (T)b->power;
+    const T *centre = FOLD_NAME(is_centred)(id) ? (const T *)b->centre + at : NULL;
+    T *out = (T *)b->out + at, acc[FOLD_TILE];
+    for (int j = 0; j < w; j++)
+        acc[j] = FOLD_NAME(start)(id);
+    for (int64_t i = from; i < to; i++) {
+        VECTOR_LOOP
+        for (int j = 0; j < w; j++)
+            acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(b->src, bf16, i * b->ld + at + j),
+                                     FOLD_NAME(is_centred)(id) ? centre[j] : 0, p);
+    }
+    VECTOR_LOOP
+    for (int j = 0; j < w; j++)
+        out[j] = FOLD_NAME(merge)(id, out[j], acc[j]);
+}
+
+INLINE void FOLD_NAME(columns)(const enum fold_id id, const bool bf16, const struct fold_block *b)
+{
+    for (int64_t r = 0; r < b->rows; r += FOLD_BLOCK) {
+        int64_t end = b->rows - r < FOLD_BLOCK ? b->rows : r + FOLD_BLOCK, at = 0;
+        for (; at + FOLD_TILE <= b->width; at += FOLD_TILE)
+            FOLD_NAME(tile)(id, bf16, b, r, end, at, FOLD_TILE);
+        if (at < b->width) FOLD_NAME(tile)(id, bf16, b, r, end, at, (int)(b->width - at));
+    }
+}
+
+// n <= FOLD_TILE * FOLD_BLOCK elements from `at` on.
+INLINE T FOLD_NAME(part)(const enum fold_id id, const bool bf16, const void *src, int64_t at,
+                         int64_t n, T c, T p)
+{
+    const int64_t whole = n / FOLD_TILE * FOLD_TILE;
+    T acc[FOLD_TILE], total = FOLD_NAME(start)(id);
+    if (n <= FOLD_SHORT) {
+        for (int64_t i = 0; i < n; i++)
+            total = FOLD_NAME(next)(id, total, FOLD_NAME(load)(src, bf16, at + i), c, p);
+        return total;
+    }
+    for (int j = 0; j < FOLD_TILE; j++)
+        acc[j] = total;
+    for (int64_t i = 0; i < whole; i += FOLD_TILE) {
+        VECTOR_LOOP
+        for (int j = 0; j < FOLD_TILE; j++)
+            acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + i + j), c, p);
+    }
+    VECTOR_LOOP
+    for (int j = 0; j < (int)(n - whole); j++)
+        acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + whole + j), c, p);
+    UNROLL(8)
+    for (int half = FOLD_TILE / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            acc[j] = FOLD_NAME(merge)(id, acc[j], acc[j + half]);
+    return acc[0];
+}
+
+INLINE void FOLD_NAME(rows)(const enum fold_id id, const bool bf16, const struct fold_block *b)
+{
+    enum { PART = FOLD_TILE * FOLD_BLOCK };
+    T *out = b->out;
+    for (int64_t r = 0; r < b->rows; r++) {
+        const T c = FOLD_NAME(is_centred)(id) ? ((const T *)b->centre)[r] : 0;
+        for (int64_t at = 0; at < b->width; at += PART) {
+            int64_t n = b->width - at < PART ? b->width - at : PART;
+            T part = FOLD_NAME(part)(id, bf16, b->src, r * b->ld + at, n, c, (T)b->power);
+            out[r] = FOLD_NAME(merge)(id, out[r], part);
+        }
+    }
+}
