@@ -1,0 +1,441 @@
+// Unit op_loss.c: losses that compare inputs with targets element by element, and those made of
+// other operations. Adding one of the first kind is one line in kernels/losses.def and one row
+// here. Losses of classes are in op_nll.c.
+#include "tensor/elementwise.h"
+#include "tensor/ops.h"
+#include "tensor/reduce.h"
+#include "tensor/share.h"
+
+#define DET_ISA plain
+#include "tensor/kernels/loops.h"
+
+#define T double
+#define ABS fabs
+#define EXP exp
+#define LOG log
+#define LOG1P log1p
+#define SIGMOID(x) (1 / (1 + exp(-(x))))
+#include "tensor/kernels/loss_terms.h"
+
+struct loss_attr {
+    int64_t reduction; // det_reduction
+    double p;          // beta of smooth_l1, delta of huber
+    enum loss_id id;
+};
+
+static const struct attr_field loss_attrs[] = {
+    {"reduction", ATTR_INT, offsetof(struct loss_attr, reduction)},
+    {"p", ATTR_REAL, offsetof(struct loss_attr, p)},
+    {NULL, 0, 0},
+};
+
+static int loss_infer_as(struct node *n, enum loss_id id)
+{
+    struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
+    det_dtype dtype = (det_dtype)n->in[0]->dtype;
+    a->id = id;
+    if (!det_dtype_is_float(dtype))
+        return node_fail(n, DET_EDTYPE, "input is %s, wants floats", det_dtype_name(dtype));
+    if (a->reduction < DET_MEAN || a->reduction > DET_NONE)
+        return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
+    if ((id == LOSS_smooth_l1 || id == LOSS_huber) && !(a->p > 0))
+        return node_fail(n, DET_EINVAL, "beta is %g, wants more than 0", a->p);
+    int64_t shape[DET_MAX_DIMS];
+    int ndim, rc = node_broadcast(n, 2, shape, &ndim);
+    return rc ? rc : node_out(n, dtype, shape, a->reduction == DET_NONE ? ndim : 0);
+}
+
+// --- input and target as two dense arrays
+
+// t, or a row-major copy of it in the given shape.
+static det_tensor *expanded(det_tensor *t, const int64_t *shape, int ndim)
+{
+    bool whole = t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
+    if (whole) return tensor_row_major(t);
+    det_tensor *copy = tensor_new((det_dtype)t->dtype, shape, ndim);
+    if (copy) ew_copy(copy, t);
+    return copy;
+}
+
+struct operands {
+    det_tensor *x, *t; // references
+};
+
+static int operands_init(struct operands *o, const struct node *n)
+{
+    det_tensor *x = n->in[0], *t = n->in[1];
+    bool alike = same_shape(x, t) && !memcmp(x->stride, t->stride, x->ndim * sizeof *x->stride);
+    bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
+    if (alike && any_order && tensor_is_dense(x)) {
+        *o = (struct operands){det_ref(x), det_ref(t)};
+        return 0;
+    }
+    int64_t shape[DET_MAX_DIMS];
+    int ndim = MAX(x->ndim, t->ndim);
+    for (int d = 1; d <= ndim; d++) {
+        int64_t a = d <= x->ndim ? x->shape[x->ndim - d] : 1;
+        int64_t b = d <= t->ndim ? t->shape[t->ndim - d] : 1;
+        shape[ndim - d] = a == 1 ? b : a;
+    }
+    o->x = expanded(x, shape, ndim);
+    o->t = expanded(t, shape, ndim);
+    return o->x && o->t ? 0 : DET_ENOMEM;
+}
+
+static void operands_done(struct operands *o)
+{
+    tensor_release(o->x);
+    tensor_release(o->t);
+}
+
+// --- blocks: what is summed on its own and given to one thread
+
+enum { BLOCK = 8 << 10 };
+
+struct loss_job {
+    enum { LOSS_SUM, LOSS_VALUES, LOSS_BY_INPUT, LOSS_BY_TARGET } what;
+    enum loss_id id;
+    det_dtype dtype;
+    struct loss_block all;
+    double *sums; // of the blocks
+};
+
+static double run_f64(const struct loss_job *j, const struct loss_block *b)
+{
+    const double *xs = b->x, *ts = b->t, *gs = b->g;
+    double *out = b->out, total = 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        double x = xs[i], t = ts[i], g = gs ? b->scale * gs[i] : b->scale;
+        if (j->what == LOSS_SUM) total += loss_value(j->id, x, t, b->p);
+        if (j->what == LOSS_VALUES) out[i] = loss_value(j->id, x, t, b->p);
+        if (j->what == LOSS_BY_INPUT) out[i] = g * loss_by_x(j->id, x, t, b->p);
+        if (j->what == LOSS_BY_TARGET) out[i] = g * loss_by_t(j->id, x, t, b->p);
+    }
+    return total;
+}
+
+static double run_block(const struct loss_job *j, const struct loss_block *b)
+{
+    bool bf16 = j->dtype == DET_BF16;
+    if (j->dtype == DET_F64) return run_f64(j, b);
+    if (j->what == LOSS_SUM) return kernels->loss_sum(j->id, bf16, b);
+    if (j->what == LOSS_VALUES)
+        kernels->loss_values(j->id, bf16, b);
+    else
+        kernels->loss_grad(j->id, bf16, j->what == LOSS_BY_TARGET, b);
+    return 0;
+}
+
+static const void *skip(const void *p, int64_t n, det_dtype dtype)
+{
+    return p ? (const char *)p + n * (int64_t)det_dtype_size(dtype) : NULL;
+}
+
+static void run_blocks(void *ctx, int64_t from, int64_t to)
+{
+    const struct loss_job *j = ctx;
+    det_dtype out_type = j->what == LOSS_VALUES ? fold_dtype(j->dtype) : j->dtype;
+    for (int64_t i = from; i < to; i++) {
+        struct loss_block b = j->all;
+        b.n = MIN(j->all.n - i * BLOCK, BLOCK);
+        b.x = skip(b.x, i * BLOCK, j->dtype);
+        b.t = skip(b.t, i * BLOCK, j->dtype);
+        b.g = skip(b.g, i * BLOCK, j->dtype);
+        b.out = (void *)(uintptr_t)skip(b.out, i * BLOCK, out_type);
+        double sum = run_block(j, &b);
+        if (j->sums) j->sums[i] = sum;
+    }
+}
+
+static int64_t n_blocks(const struct loss_job *j)
+{
+    return (j->all.n + BLOCK - 1) / BLOCK;
+}
+
+// The sum over all elements, block by block: the same for any number of threads.
+static int run_sum(struct loss_job *j, double *total)
+{
+    *total = 0;
+    if (j->all.n <= BLOCK) {
+        *total = run_block(j, &j->all);
+        return 0;
+    }
+    det_tensor *sums = tensor_new(DET_F64, (int64_t[]){n_blocks(j)}, 1);
+    if (!sums) return DET_ENOMEM;
+    j->sums = sums->data;
+    share_rows(sums->numel, BLOCK, run_blocks, j);
+    for (int64_t i = 0; i < sums->numel; i++)
+        *total += j->sums[i];
+    tensor_release(sums);
+    return 0;
+}
+
+// --- forward and backward
+
+static void store_single(det_tensor *out, double value)
+{
+    if (out->dtype == DET_F32) {
+        *(float *)out->data = (float)value;
+        return;
+    }
+    det_tensor source = {.dtype = DET_F64, .numel = 1, .data = &value};
+    ew_copy(out, &source);
+}
+
+static int loss_each(struct loss_job *j, det_tensor *out)
+{
+    det_dtype dtype = fold_dtype(j->dtype);
+    det_tensor *values =
+        out->dtype == dtype ? det_ref(out) : tensor_new(dtype, out->shape, out->ndim);
+    if (!values) return DET_ENOMEM;
+    j->what = LOSS_VALUES;
+    j->all.out = values->data;
+    share_rows(n_blocks(j), BLOCK, run_blocks, j);
+    if (values != out) ew_copy(out, values);
+    tensor_release(values);
+    return 0;
+}
+
+static int loss_forward(struct node *n)
+{
+    const struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
+    struct operands o;
+    int rc = operands_init(&o, n);
+    if (!rc) {
+        struct loss_job j = {.id = a->id, .dtype = (det_dtype)o.x->dtype};
+        j.all = (struct loss_block){.n = o.x->numel, .x = o.x->data, .t = o.t->data, .p = a->p};
+        double total;
+        if (a->reduction == DET_NONE)
+            rc = loss_each(&j, n->out[0]);
+        else if (!(rc = run_sum(&j, &total)))
+            store_single(n->out[0], a->reduction == DET_MEAN ? total / (double)j.all.n : total);
+    }
+    operands_done(&o);
+    return rc;
+}
+
+static int loss_give_grad(struct node *n, struct loss_job *j, int i, const det_tensor *like)
+{
+    if (!wants_grad(n, i)) return 0;
+    det_tensor *g = tensor_new_like(like);
+    if (!g) return DET_ENOMEM;
+    j->what = i == 0 ? LOSS_BY_INPUT : LOSS_BY_TARGET;
+    j->all.out = g->data;
+    share_rows(n_blocks(j), BLOCK, run_blocks, j);
+    give_grad(n, i, sum_to_shape(g, n->in[i]));
+    return 0;
+}
+
+static int loss_backward(struct node *n)
+{
+    const struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
+    det_tensor *g = tensor_row_major(out_grad(n, 0));
+    struct operands o = {0};
+    int rc = g ? operands_init(&o, n) : DET_ENOMEM;
+    if (!rc) {
+        struct loss_job j = {.id = a->id, .dtype = (det_dtype)o.x->dtype};
+        j.all = (struct loss_block){.n = o.x->numel, .x = o.x->data, .t = o.t->data, .p = a->p};
+        j.all.scale = a->reduction == DET_MEAN ? 1 / (double)j.all.n : 1;
+        if (a->reduction == DET_NONE)
+            j.all.g = g->data;
+        else
+            j.all.scale *= det_item(g);
+        rc = loss_give_grad(n, &j, 0, o.x);
+        if (!rc) rc = loss_give_grad(n, &j, 1, o.t);
+    }
+    tensor_release(g);
+    operands_done(&o);
+    return rc;
+}
+
+// Probabilities only.
+static int bce_loss_forward(struct node *n)
+{
+    det_tensor *x = n->in[0];
+    if (!x->numel) return loss_forward(n);
+    bool old = det_set_grad_enabled(false);
+    double least = det_item(det_min(x)), most = det_item(det_max(x));
+    det_set_grad_enabled(old);
+    if (tape_failed()) return DET_ESTATE;
+    if (!(least >= 0 && most <= 1))
+        return node_fail(n, DET_EINVAL, "input has values from %g to %g, wants 0 .. 1", least,
+                         most);
+    return loss_forward(n);
+}
+
+#define LOSS_ROW(fn, row_id, row_forward, ...)                   \
+    static int fn##_infer(struct node *n)                        \
+    {                                                            \
+        return loss_infer_as(n, row_id);                         \
+    }                                                            \
+    static const char *const fn##_cases[] = {__VA_ARGS__, NULL}; \
+    const struct op op_##fn = {.name = #fn,                      \
+                               .min_in = 2,                      \
+                               .max_in = 2,                      \
+                               .flags = OP_PROMOTE | OP_F32,     \
+                               .saves_in = 3,                    \
+                               .infer = fn##_infer,              \
+                               .forward = row_forward,           \
+                               .backward = loss_backward,        \
+                               .attrs = loss_attrs,              \
+                               .cases = fn##_cases};
+LOSS_ROW(mse_loss, LOSS_mse, loss_forward, "x:f[a,b] t:f[a,b]; ; F.mse_loss(x, t)",
+         "x:f[a,b,c] t:f[a,b,c]; reduction=1; F.mse_loss(x, t, reduction='sum')",
+         "x:f[a,B] t:f[a,B]; reduction=2; F.mse_loss(x, t, reduction='none')",
+         "x:f[a,1,c] t:f[b,1]; ; F.mse_loss(x.expand(a,b,c), t.expand(a,b,c))",
+         "x:f[32] t:f[32]; ; F.mse_loss(x, t)", "x:f[] t:f[]; ; F.mse_loss(x, t)",
+         "x:f[0] t:f[0]; ; F.mse_loss(x, t)", "x:f[7,2500] t:f[7,2500]; ; F.mse_loss(x, t)",
+         "x:n[a,b] t:f[a,b]; reduction=2; F.mse_loss(x, t, reduction='none')")
+LOSS_ROW(l1_loss, LOSS_l1, loss_forward, "x:f[a,b] t:f[a,b]; ; F.l1_loss(x, t)",
+         "x:f[a,B] t:f[a,B]; reduction=1; F.l1_loss(x, t, reduction='sum')",
+         "x:i3[a,B] t:f[a,B]; reduction=2; F.l1_loss(x.double(), t, reduction='none')")
+LOSS_ROW(smooth_l1_loss, LOSS_smooth_l1, loss_forward,
+         "x:f[a,b] t:f[a,b]; p=1; F.smooth_l1_loss(x, t)",
+         "x:f[a,B] t:f[a,B]; reduction=1 p=0.5; F.smooth_l1_loss(x, t, reduction='sum', beta=0.5)",
+         "x:f[a,B] t:f[a,B]; reduction=2 p=2; F.smooth_l1_loss(x, t, reduction='none', beta=2)")
+LOSS_ROW(huber_loss, LOSS_huber, loss_forward, "x:f[a,b] t:f[a,b]; p=1; F.huber_loss(x, t)",
+         "x:f[a,B] t:f[a,B]; reduction=1 p=0.5; F.huber_loss(x, t, reduction='sum', delta=0.5)",
+         "x:f[a,B] t:f[a,B]; reduction=2 p=2; F.huber_loss(x, t, reduction='none', delta=2)")
+LOSS_ROW(bce_loss, LOSS_bce, bce_loss_forward, "x:c[a,B] t:c[a,B]; ; F.binary_cross_entropy(x, t)",
+         "x:c[a,B] t:b[a,B]; reduction=1; F.binary_cross_entropy(x, t.double(), reduction='sum')",
+         "x:c[a,B] t:c[a,B]; reduction=2; F.binary_cross_entropy(x, t, reduction='none')")
+LOSS_ROW(bce_with_logits_loss, LOSS_bce_with_logits, loss_forward,
+         "x:f[a,B] t:c[a,B]; ; F.binary_cross_entropy_with_logits(x, t)",
+         "x:f[a,B] t:b[a,B]; reduction=1;"
+         "F.binary_cross_entropy_with_logits(x, t.double(), reduction='sum')",
+         "x:f[a,B] t:c[a,B]; reduction=2;"
+         "F.binary_cross_entropy_with_logits(x, t, reduction='none')")
+LOSS_ROW(kl_div_loss, LOSS_kl_div, loss_forward, "x:f[a,B] t:c[a,B]; ; F.kl_div(x, t)",
+         "x:f[a,B] t:c[a,B]; reduction=1; F.kl_div(x, t, reduction='sum')",
+         "x:f[a,B] t:b[a,B]; reduction=2; F.kl_div(x, t.double(), reduction='none')")
+LOSS_ROW(kl_div_log_loss, LOSS_kl_div_log, loss_forward,
+         "x:f[a,B] t:f[a,B]; ; F.kl_div(x, t, log_target=True)",
+         "x:f[a,B] t:f[a,B]; reduction=2; F.kl_div(x, t, log_target=True, reduction='none')")
+
+static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t, det_reduction r,
+                             double p)
+{
+    struct loss_attr a = {.reduction = r, .p = p};
+    return OP_APPLY(op, a, x, t);
+}
+
+det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_mse_loss, x, t, o.reduction, 0);
+}
+
+det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_l1_loss, x, t, o.reduction, 0);
+}
+
+det_tensor *det_smooth_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_smooth_l1_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
+}
+
+det_tensor *det_huber_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_huber_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
+}
+
+// --- made of other operations
+
+static det_tensor *reduced(det_tensor *each, det_reduction r)
+{
+    if (r == DET_NONE) return each;
+    return r == DET_SUM ? det_sum(each) : det_mean(each);
+}
+
+static det_tensor *weighted(det_tensor *each, const det_loss_opts *o)
+{
+    return reduced(o->weight ? det_mul(each, o->weight) : each, o->reduction);
+}
+
+// Losses compute in f32 under autocast, as rows with OP_F32 do.
+static det_tensor *as_loss_input(det_tensor *x)
+{
+    return x && x->dtype == DET_BF16 && det_autocast() ? det_to(x, DET_F32) : x;
+}
+
+det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    if (!o.weight) return loss_call(&op_bce_loss, x, t, o.reduction, 0);
+    return weighted(loss_call(&op_bce_loss, x, t, DET_NONE, 0), &o);
+}
+
+// (1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x))
+static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *pos_weight)
+{
+    det_tensor *factor = det_add_scalar(det_mul(det_sub_scalar(pos_weight, 1), t), 1);
+    det_tensor *negatives = det_mul(det_add_scalar(det_neg(t), 1), x);
+    return det_sub(negatives, det_mul(factor, det_logsigmoid(x)));
+}
+
+det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    if (!o.weight && !o.pos_weight)
+        return loss_call(&op_bce_with_logits_loss, x, t, o.reduction, 0);
+    if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, DET_NONE, 0), &o);
+    return weighted(bce_of_positives(as_loss_input(x), as_loss_input(t), o.pos_weight), &o);
+}
+
+det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    const struct op *op = o.log_target ? &op_kl_div_log_loss : &op_kl_div_loss;
+    if (!o.batch_mean) return loss_call(op, x, t, o.reduction, 0);
+    double batch = x && x->ndim ? (double)x->shape[0] : 1;
+    return det_div_scalar(loss_call(op, x, t, DET_SUM, 0), batch);
+}
+
+static det_tensor *at_least_zero(det_tensor *x)
+{
+    return det_clamp(x, 0, INFINITY);
+}
+
+// x where the target is 1, max(0, margin - x) where it is -1.
+det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    x = as_loss_input(x);
+    double margin = o.margin != 0 ? o.margin : 1;
+    det_tensor *zero = det_full(det_dtype_of(x), DET_SCALAR, 0);
+    det_tensor *far = at_least_zero(det_add_scalar(det_neg(x), margin));
+    det_tensor *negatives = det_where(det_ne_scalar(t, 1), far, zero);
+    return reduced(det_add(negatives, det_where(det_ne_scalar(t, -1), x, zero)), o.reduction);
+}
+
+// max(0, margin - y (x1 - x2))
+det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
+                                         det_loss_opts o)
+{
+    det_tensor *lead = det_mul(y, det_sub(as_loss_input(x1), as_loss_input(x2)));
+    return reduced(at_least_zero(det_add_scalar(det_neg(lead), o.margin)), o.reduction);
+}
+
+static det_tensor *sum_of_squares(det_tensor *x)
+{
+    return det_add_scalar(det_sum_over(det_square(x), DET_DIMS(-1), false), 1e-12);
+}
+
+// 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
+                                           det_loss_opts o)
+{
+    x1 = as_loss_input(x1);
+    x2 = as_loss_input(x2);
+    det_tensor *dot = det_sum_over(det_mul(x1, x2), DET_DIMS(-1), false);
+    det_tensor *cos = det_div(dot, det_sqrt(det_mul(sum_of_squares(x1), sum_of_squares(x2))));
+    det_tensor *zero = det_full(det_dtype_of(cos), DET_SCALAR, 0);
+    det_tensor *near = det_where(det_eq_scalar(y, 1), det_add_scalar(det_neg(cos), 1), zero);
+    det_tensor *far = at_least_zero(det_sub_scalar(cos, o.margin));
+    return reduced(det_add(near, det_where(det_eq_scalar(y, -1), far, zero)), o.reduction);
+}
+
+det_tensor *det_cosine_similarity(det_tensor *a, det_tensor *b, int dim, double eps)
+{
+    det_tensor *unit_a =
+        det_div(a, det_clamp(det_norm_over(a, 2, DET_DIMS(dim), true), eps, INFINITY));
+    det_tensor *unit_b =
+        det_div(b, det_clamp(det_norm_over(b, 2, DET_DIMS(dim), true), eps, INFINITY));
+    return det_sum_over(det_mul(unit_a, unit_b), DET_DIMS(dim), false);
+}
