@@ -56,7 +56,13 @@ static bool view_strides(const det_tensor *t, const int64_t *shape, int ndim, in
 static int reshape_infer(struct node *n)
 {
     const struct dims *want = NODE_ATTR(n, struct dims);
-    int64_t stride[DET_MAX_DIMS];
+    int64_t stride[DET_MAX_DIMS], count = 1;
+    bool is_shape = true;
+    for (int i = 0; i < want->n && is_shape; i++)
+        is_shape = want->v[i] >= 0 && !__builtin_mul_overflow(count, want->v[i], &count);
+    if (!is_shape || count != n->in[0]->numel)
+        return node_fail(n, DET_ESHAPE, "%s cannot become %s", TENSOR_TEXT(n->in[0]),
+                         shape_text(want->v, want->n));
     if (!view_strides(n->in[0], want->v, want->n, stride))
         return node_fail(n, DET_ESHAPE,
                          "%s with strides %s cannot be seen as %s without copying; use reshape",
@@ -301,6 +307,10 @@ static int slice_infer(struct node *n)
     if (a->end < 0) a->end += size;
     a->start = MAX(0, MIN(a->start, size));
     a->end = MAX(a->start, MIN(a->end, size));
+    if (a->step > size) a->step = MAX(size, 1); // one element either way, and nothing overflows
+    if (a->drop && a->start == a->end)
+        return node_fail(n, DET_EINVAL, "no element %lld in dim %d of %s", (long long)a->start, d,
+                         TENSOR_TEXT(x));
     a->dim = d;
     int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS];
     int ndim = 0;
@@ -398,14 +408,15 @@ static int expand_infer(struct node *n)
     const struct dims *want = NODE_ATTR(n, struct dims);
     int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS];
     int extra = want->n - x->ndim;
-    for (int i = 0; i < want->n; i++) {
+    bool fits = extra >= 0;
+    for (int i = 0; i < want->n && fits; i++) {
         int d = i - extra;
         int64_t have = d < 0 ? 1 : x->shape[d];
         shape[i] = want->v[i] == -1 && d >= 0 ? have : want->v[i];
         stride[i] = d >= 0 && have == shape[i] ? x->stride[d] : 0;
-        if (shape[i] < 0 || (have != 1 && have != shape[i])) extra = -1;
+        fits = shape[i] >= 0 && (have == 1 || have == shape[i]);
     }
-    if (extra < 0)
+    if (!fits)
         return node_fail(n, DET_ESHAPE, "%s cannot become %s", TENSOR_TEXT(x),
                          shape_text(want->v, want->n));
     return node_out_strided(n, (det_dtype)x->dtype, shape, stride, want->n);
