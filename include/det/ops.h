@@ -129,7 +129,7 @@ DET_API det_tensor *det_triu(det_tensor *x, int64_t diagonal);
 DET_API det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index);
 DET_API det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index);
 DET_API det_tensor *det_scatter_add(det_tensor *x, int dim, det_tensor *index, det_tensor *src);
-DET_API det_tensor *det_one_hot(det_tensor *index, int64_t n_classes); // i64
+DET_API det_tensor *det_one_hot(det_tensor *index, int64_t n_classes); // i64; -1: largest + 1
 // padding_idx: that row gets no gradient; -1: none.
 DET_API det_tensor *det_embedding(det_tensor *index, det_tensor *weight, int64_t padding_idx);
 

@@ -63,12 +63,12 @@ static const struct attr_field batch_norm_attrs[] = {
 #define BATCH_NORM "F.batch_norm(x, m, v, w, b, bool(training), 0.1, eps)"
 
 static const char *const batch_norm_cases[] = {
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c]; training=1 eps=0.001; " BATCH_NORM,
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c]; training=0 eps=0.001; " BATCH_NORM,
-    "x:f[40,19] w:f[19] b:f[19] m:f[19] v:p[19]; training=1 eps=0.001; " BATCH_NORM,
-    "x:f[a,C,5] w:f[C] b:f[C] m:f[C] v:p[C]; training=1 eps=0.001; " BATCH_NORM,
-    "x:f[3,33,16,18] w:f[33] b:f[33] m:f[33] v:p[33]; training=1 eps=0.001; " BATCH_NORM,
-    "x:f[B,c,a,d] - - m:f[c] v:p[c]; training=0; F.batch_norm(x, m, v)",
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c]; training=0 eps=0.001; " BATCH_NORM,
+    "x:f[40,19] w:f[19] b:f[19] m:w[19] v:w[19]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[a,C,5] w:f[C] b:f[C] m:w[C] v:w[C]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[3,33,16,18] w:f[33] b:f[33] m:w[33] v:w[33]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[B,c,a,d] - - m:w[c] v:w[c]; training=0; F.batch_norm(x, m, v)",
     "x:f[B,c,a,d] - b:f[c] - -; training=1; F.batch_norm(x, None, None, None, b, True)",
     NULL};
 const struct op op_batch_norm = {.name = "batch_norm",
@@ -78,8 +78,8 @@ const struct op op_batch_norm = {.name = "batch_norm",
                                  .cases = batch_norm_cases};
 
 static const char *const batch_norm_add_cases[] = {
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c] s:f[B,c,a,d]; training=1 eps=0.001; s + " BATCH_NORM,
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c] s:f[B,c,a,d]; training=0 eps=0.001; s + " BATCH_NORM,
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c] s:f[B,c,a,d]; training=1 eps=0.001; s + " BATCH_NORM,
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c] s:f[B,c,a,d]; training=0 eps=0.001; s + " BATCH_NORM,
     NULL};
 const struct op op_batch_norm_add = {.name = "batch_norm_add",
                                      .max_in = 6,
@@ -88,11 +88,11 @@ const struct op op_batch_norm_add = {.name = "batch_norm_add",
                                      .cases = batch_norm_add_cases};
 
 static const char *const batch_norm_relu_cases[] = {
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c]; training=1 eps=0.001 relu=1; F.relu(" BATCH_NORM ")",
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c]; training=0 eps=0.001 relu=1; F.relu(" BATCH_NORM ")",
-    "x:f[B,c,a,d] w:f[c] b:f[c] m:f[c] v:p[c] s:f[B,c,a,d]; training=1 eps=0.001 relu=1; "
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c]; training=1 eps=0.001 relu=1; F.relu(" BATCH_NORM ")",
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c]; training=0 eps=0.001 relu=1; F.relu(" BATCH_NORM ")",
+    "x:f[B,c,a,d] w:f[c] b:f[c] m:w[c] v:w[c] s:f[B,c,a,d]; training=1 eps=0.001 relu=1; "
     "F.relu(s + " BATCH_NORM ")",
-    "x:f[3,33,16,18] w:f[33] b:f[33] m:f[33] v:p[33] s:f[3,33,16,18]; training=1 eps=0.001 relu=1; "
+    "x:f[3,33,16,18] w:f[33] b:f[33] m:w[33] v:w[33] s:f[3,33,16,18]; training=1 eps=0.001 relu=1; "
     "F.relu(s + " BATCH_NORM ")",
     NULL};
 const struct op op_batch_norm_relu = {.name = "batch_norm_relu",
