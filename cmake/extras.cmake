@@ -15,3 +15,10 @@ if(DET_TESTS)
            ${PROJECT_SOURCE_DIR}/tests/parity/format_parity.py $<TARGET_FILE:format_parity> 60)
   set_tests_properties(format_parity PROPERTIES LABELS parity TIMEOUT 600)
 endif()
+
+# Unit tests that loop over the operation table.
+if(DET_TESTS)
+  foreach(test test_tensor_errors test_tensor_grad)
+    target_sources(${test} PRIVATE tests/support/op_cases.c)
+  endforeach()
+endif()

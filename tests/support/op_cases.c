@@ -122,6 +122,7 @@ void case_parse(struct op_case *c, const struct op *op, const char *text, uint64
     const char *p = text;
     if (!strncmp(p, "dense|", 6)) c->dense_only = true, p += 6;
     if (!strncmp(p, "exact|", 6)) c->shapes_only = true, p += 6;
+    if (!strncmp(p, "stops|", 6)) c->gradient_stops = true, p += 6;
     for (skip_spaces(&p); *p && *p != ';'; skip_spaces(&p))
         parse_input(c, &p);
     if (*p++ != ';') malformed(c);
@@ -137,7 +138,7 @@ void case_parse(struct op_case *c, const struct op *op, const char *text, uint64
 
 bool case_input_is_float(const struct op_case *c, int i)
 {
-    return c->name[i][0] && strchr("fpudnsc", c->kind[i]);
+    return c->name[i][0] && strchr("fpudnc", c->kind[i]);
 }
 
 static double value(const struct op_case *c, int input, int64_t k, uint64_t seed)
@@ -148,6 +149,7 @@ static double value(const struct op_case *c, int input, int64_t k, uint64_t seed
     case 'f':
         return g;
     case 'p':
+    case 'w':
     case 'c':
         return 0.5 + 1.5 * u;
     case 'u':

@@ -4,14 +4,14 @@
 //
 //     x:f[a,3,H] w:f[5,3] -; stride=2 dims=a*3,1; F.some_function(x, w, stride=2)
 //
-// An input is name:kind[sizes], or - for an optional one left out. Kinds: f normal, p positive, u
-// in
-// (-0.9, 0.9), d away from integers and halves (no kinks), n normal with NaN and infinities among
-// them, b bool, iN integers below N (a number or a letter), s plus or minus one, c probabilities
-// along the last dim. Lower-case letters are random sizes 1 .. 5, capitals 6 .. 12. Attributes are
-// numbers or comma-separated lists; letters, * and + may be used. "dense|" in front: contiguous
-// inputs only. "exact|": a random operation; only shapes are compared with torch (its own tests
-// check the values). "nograd N|" is not needed: inputs of integer kinds have no gradient.
+// An input is name:kind[sizes], or - for an optional one left out. Kinds: f normal, p positive,
+// u in (-0.9, 0.9), d away from integers and halves (no kinks), n normal with NaN and infinities
+// among them, c probabilities along the last dim; and, without gradients: b bool, iN integers below
+// N (a number or a letter), s plus or minus one, w positive. Lower-case letters are random sizes
+// 1 .. 5, capitals 6 .. 12. Attributes are numbers or comma-separated lists; letters, * and + may
+// be used. In front of a case: "dense|" contiguous inputs only; "exact|" a random operation, only
+// shapes are compared with torch (its own tests check the values); "stops|" a part of the gradient
+// is left out on purpose, as torch does, so it is not the derivative.
 #pragma once
 
 #include "tensor/node.h"
@@ -23,7 +23,7 @@ enum case_layout { LAYOUT_DENSE, LAYOUT_TRANSPOSED, LAYOUT_STEPPED, N_LAYOUTS };
 struct op_case {
     const struct op *op;
     const char *text;
-    bool dense_only, shapes_only;
+    bool dense_only, shapes_only, gradient_stops;
     int n_in;
     char name[CASE_MAX_IN][16]; // empty: left out
     char kind[CASE_MAX_IN];

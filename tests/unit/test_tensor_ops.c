@@ -1,0 +1,208 @@
+// What the operation table cannot say about its operations: exactness of long sums, defaults and
+// combinations of the public functions.
+#include "support/test.h"
+
+#include "det/tensor.h"
+#include <math.h>
+#include <string.h>
+
+static det_err err;
+
+static int setup(void **state)
+{
+    (void)state;
+    det_scope_begin();
+    det_manual_seed(1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    det_check(NULL);
+    det_scope_end();
+    return 0;
+}
+
+static void assert_message(int code, const char *part)
+{
+    assert_int_equal(det_check(&err), code);
+    if (!strstr(err.msg, part)) fail_msg("'%s' does not contain '%s'", err.msg, part);
+}
+
+// --- sums
+
+static void test_sum__of_many_f32_is_accurate(void **state)
+{
+    (void)state;
+    det_tensor *x = det_rand(DET_F32, DET_DIMS(1000, 3000));
+    const float *v = det_data_f32(x);
+    double exact = 0;
+    for (int64_t i = 0; i < det_numel(x); i++)
+        exact += v[i];
+    double by_rows = det_item(det_sum(det_sum_over(x, DET_DIMS(1), false)));
+    double by_columns = det_item(det_sum(det_sum_over(x, DET_DIMS(0), false)));
+    assert_true(fabs(det_item(det_sum(x)) / exact - 1) < 1e-6);
+    assert_true(fabs(by_rows / exact - 1) < 1e-6);
+    assert_true(fabs(by_columns / exact - 1) < 1e-6);
+}
+
+static void test_sum__of_a_long_column_or_row_is_accurate(void **state)
+{
+    (void)state;
+    det_tensor *x = det_rand(DET_F32, DET_DIMS(400000, 3));
+    det_tensor *columns = det_sum_over(x, DET_DIMS(0), false);
+    det_tensor *exact = det_sum_over(det_to(x, DET_F64), DET_DIMS(0), false);
+    det_tensor *rows = det_sum_over(det_contiguous(det_transpose(x, 0, 1)), DET_DIMS(1), false);
+    const float *c = det_data_f32(columns), *r = det_data_f32(rows);
+    const double *e = det_data(exact);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(c[i] / e[i] - 1) < 1e-6 && fabs(r[i] / e[i] - 1) < 1e-6);
+}
+
+static void test_sum__of_integers_is_exact_and_wide(void **state)
+{
+    (void)state;
+    det_tensor *bytes = det_full(DET_U8, DET_DIMS(100, 1000), 255);
+    assert_int_equal(det_dtype_of(det_sum(bytes)), DET_I64);
+    assert_int_equal(*det_data_i64(det_sum(bytes)), 25500000);
+    det_tensor *big = det_full(DET_I64, DET_DIMS(3), 0x1p62);
+    int64_t wrapped = *det_data_i64(det_sum(big));
+    assert_int_equal(wrapped, (int64_t)(3 * (1ull << 62)));
+    assert_int_equal(det_dtype_of(det_max(bytes)), DET_U8);
+    assert_null(det_mean(bytes));
+    assert_message(DET_EDTYPE, "mean: input is u8, wants floats");
+}
+
+static void test_reductions__name_what_is_wrong_with_dims(void **state)
+{
+    (void)state;
+    det_tensor *x = det_ones(DET_F32, DET_DIMS(2, 3));
+    assert_null(det_sum_over(x, DET_DIMS(2), false));
+    assert_message(DET_ESHAPE, "sum: dim 2 is not in -2 .. 1");
+    assert_null(det_mean_over(x, DET_DIMS(1, -1), false));
+    assert_message(DET_ESHAPE, "mean: dim 1 is named twice");
+    assert_null(det_sum_over(x, NULL, 3, false));
+    assert_message(DET_ESHAPE, "sum: 3 dims");
+    assert_null(det_max(det_ones(DET_F32, DET_DIMS(0, 3))));
+    assert_message(DET_ESHAPE, "max: no elements to choose from in (0, 3)");
+}
+
+// --- softmax
+
+static void test_softmax__is_exact_for_large_inputs(void **state)
+{
+    (void)state;
+    det_tensor *x = det_from(DET_F32, DET_DIMS(3), (float[]){10000, 10001, 9000});
+    const float *p = det_data_f32(det_softmax(x, 0)), *l = det_data_f32(det_log_softmax(x, 0));
+    assert_true(fabs(p[0] - 0.268941) < 1e-6 && fabs(p[1] - 0.731059) < 1e-6 && p[2] == 0);
+    assert_true(fabs(l[0] + 1.313262) < 1e-5 && fabs(l[1] + 0.313262) < 1e-6);
+    assert_true(fabs(l[2] + 1001.313262) < 1e-3);
+}
+
+// --- choosing
+
+static void test_topk__takes_the_first_of_equal_elements(void **state)
+{
+    (void)state;
+    det_tensor *x = det_from(DET_F32, DET_DIMS(7), (float[]){1, 3, 2, 3, 3, 0, 2}), *at;
+    const float *v = det_data_f32(det_topk(x, 3, 0, true, &at));
+    const int64_t *i = det_data_i64(at);
+    assert_true(v[0] == 3 && v[1] == 3 && v[2] == 3);
+    assert_true(i[0] == 1 && i[1] == 3 && i[2] == 4);
+    assert_null(det_topk(x, 8, 0, true, NULL));
+    assert_message(DET_EINVAL, "topk: 8 elements of dim 0 of (7,)");
+}
+
+static void test_sort__backward_is_not_confused_by_writes_into_its_indices(void **state)
+{
+    (void)state;
+    det_tensor *x = det_requires_grad(det_from(DET_F32, DET_DIMS(3), (float[]){3, 1, 2}), true),
+               *at;
+    det_tensor *y = det_sort(x, 0, false, &at);
+    det_fill_(at, 1e9);
+    det_backward(det_sum(det_mul(y, det_from(DET_F32, DET_DIMS(3), (float[]){10, 20, 30}))));
+    const float *g = det_data_f32(det_grad(x));
+    assert_true(g[0] == 30 && g[1] == 10 && g[2] == 20);
+}
+
+// --- joining
+
+static void test_stack__makes_a_new_dim(void **state)
+{
+    (void)state;
+    det_tensor *a = det_requires_grad(det_from(DET_F32, DET_DIMS(2), (float[]){1, 2}), true);
+    det_tensor *b = det_from(DET_F32, DET_DIMS(2), (float[]){3, 4});
+    const float rows[] = {1, 2, 3, 4}, columns[] = {1, 3, 2, 4};
+    det_tensor *const both[] = {a, b};
+    det_tensor *last = det_stack(both, 2, -1);
+    assert_memory_equal(det_data_f32(det_stack(both, 2, 0)), rows, sizeof rows);
+    assert_memory_equal(det_data_f32(last), columns, sizeof columns);
+    det_backward(det_sum(det_mul(last, last)));
+    const float *g = det_data_f32(det_grad(a));
+    assert_true(g[0] == 2 && g[1] == 4);
+    det_tensor *const uneven[] = {a, det_ones(DET_F32, DET_DIMS(3))};
+    assert_null(det_stack(uneven, 2, 0));
+    assert_message(DET_ESHAPE, "stack: input 1 is (3,), input 0 (2,)");
+    assert_null(det_stack(NULL, 0, 0));
+    assert_message(DET_EINVAL, "stack: 0 tensors");
+}
+
+static void test_concat__takes_any_number_of_tensors(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    det_tensor *parts[N];
+    for (int i = 0; i < N; i++)
+        parts[i] = det_requires_grad(det_full(DET_F32, DET_DIMS(1, 2), i), true);
+    det_tensor *all = det_concat(parts, N, 0);
+    const float *v = det_data_f32(all);
+    assert_int_equal(det_size(all, 0), N);
+    for (int i = 0; i < N; i++)
+        assert_true(v[2 * i] == (float)i && v[2 * i + 1] == (float)i);
+    det_backward(det_sum(det_mul(all, all)));
+    for (int i = 0; i < N; i++)
+        assert_true(det_data_f32(det_grad(parts[i]))[1] == (float)(2 * i));
+}
+
+// --- by index
+
+static void test_one_hot__can_count_the_classes_itself(void **state)
+{
+    (void)state;
+    det_tensor *t = det_one_hot(det_from(DET_I64, DET_DIMS(2), (int64_t[]){0, 2}), -1);
+    const int64_t expected[] = {1, 0, 0, 0, 0, 1};
+    assert_int_equal(det_size(t, 1), 3);
+    assert_memory_equal(det_data_i64(t), expected, sizeof expected);
+    assert_null(det_one_hot(det_zeros(DET_I64, DET_DIMS(0)), -1));
+    assert_message(DET_EINVAL, "one_hot: n_classes is -1");
+}
+
+static void test_indices__out_of_range_are_named(void **state)
+{
+    (void)state;
+    det_tensor *x = det_ones(DET_F32, DET_DIMS(3, 4));
+    det_tensor *bad = det_from(DET_I64, DET_DIMS(2), (int64_t[]){1, 3});
+    assert_null(det_index_select(x, 0, bad));
+    assert_message(DET_EINVAL, "index_select: index 1 is 3; there are 3 elements");
+    assert_null(det_embedding(bad, x, -1));
+    assert_message(DET_EINVAL, "embedding: index 1 is 3; there are 3 elements");
+    assert_null(det_gather(x, 0, det_from(DET_I64, DET_DIMS(1, 1), (int64_t[]){-1})));
+    assert_message(DET_EINVAL, "gather: index 0 is -1; there are 3 elements");
+    assert_null(det_one_hot(bad, 3));
+    assert_message(DET_EINVAL, "one_hot: index 1 is 3; there are 3 elements");
+    assert_null(det_gather(x, 0, det_zeros(DET_I32, DET_DIMS(1, 1))));
+    assert_message(DET_EDTYPE, "gather: index is i32, wants i64");
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
+          TEST(test_sum__of_a_long_column_or_row_is_accurate),
+          TEST(test_sum__of_integers_is_exact_and_wide),
+          TEST(test_reductions__name_what_is_wrong_with_dims),
+          TEST(test_softmax__is_exact_for_large_inputs),
+          TEST(test_topk__takes_the_first_of_equal_elements),
+          TEST(test_sort__backward_is_not_confused_by_writes_into_its_indices),
+          TEST(test_stack__makes_a_new_dim), TEST(test_concat__takes_any_number_of_tensors),
+          TEST(test_one_hot__can_count_the_classes_itself),
+          TEST(test_indices__out_of_range_are_named))
