@@ -1,39 +1,45 @@
-// Unit utf8.c: checks UTF-8. Used by every reader that turns bytes into strings.
+// Unit utf8.c: decodes UTF-8. Used by every reader that turns bytes into strings.
 #include "base/utf8.h"
 
-#include <stdint.h>
+#include "base/assert.h"
 
-// What may follow a lead byte: the range of the second byte and how many further ones there are.
-struct lead {
-    uint8_t first, last; // lead bytes
-    uint8_t low, high;   // second byte
-    uint8_t n_more;      // bytes after the second
-};
-
-static const struct lead leads[] = {
-    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1},
-    {0xED, 0xED, 0x80, 0x9F, 1}, {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
-    {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2},
-};
-
-static const struct lead *lead_find(uint8_t byte)
+static int sequence_len(unsigned char lead)
 {
-    for (size_t i = 0; i < sizeof leads / sizeof *leads; i++)
-        if (byte >= leads[i].first && byte <= leads[i].last) return &leads[i];
-    return NULL;
+    if (lead < 0x80) return 1;
+    if (lead >= 0xC2 && lead <= 0xDF) return 2;
+    if (lead >= 0xE0 && lead <= 0xEF) return 3;
+    if (lead >= 0xF0 && lead <= 0xF4) return 4;
+    return 0;
+}
+
+static int32_t decode(const unsigned char *p, int len)
+{
+    static const int32_t lead_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    static const int32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    int32_t point = p[0] & lead_mask[len];
+    for (int i = 1; i < len; i++) {
+        if ((p[i] & 0xC0) != 0x80) return -1;
+        point = point << 6 | (p[i] & 0x3F);
+    }
+    bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+    return point < smallest[len] || point > 0x10FFFF || surrogate ? -1 : point;
+}
+
+int32_t utf8_next(struct str *rest)
+{
+    ASSERT(rest->len > 0);
+    const unsigned char *p = (const unsigned char *)rest->ptr;
+    int len = sequence_len(p[0]);
+    int32_t point = len && (size_t)len <= rest->len ? decode(p, len) : -1;
+    if (point < 0) len = 1;
+    rest->ptr += len;
+    rest->len -= (size_t)len;
+    return point;
 }
 
 bool utf8_valid(struct str s)
 {
-    const uint8_t *p = (const uint8_t *)s.ptr, *end = p + s.len;
-    while (p < end) {
-        if (*p++ < 0x80) continue;
-        const struct lead *lead = lead_find(p[-1]);
-        if (!lead || end - p < 1 + lead->n_more) return false;
-        if (*p < lead->low || *p > lead->high) return false;
-        p++;
-        for (int i = 0; i < lead->n_more; i++)
-            if ((*p++ & 0xC0) != 0x80) return false;
-    }
+    while (s.len)
+        if (utf8_next(&s) < 0) return false;
     return true;
 }

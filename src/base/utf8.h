@@ -1,9 +1,12 @@
-// base/utf8.h: is this text?
-//   utf8_valid
+// base/utf8.h: walking through UTF-8 that may be damaged.
+//   utf8_next  utf8_valid
 #pragma once
 
 #include "base/str.h"
+#include <stdint.h>
 
-// Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing beyond
-// U+10FFFF.
+// The code point at the front of *rest (not empty), which moves past it. A byte that starts no
+// valid sequence (overlong forms and surrogates included) is passed over alone and gives -1.
+int32_t utf8_next(struct str *rest);
+
 bool utf8_valid(struct str s);

@@ -1,0 +1,102 @@
+// Small helpers: arena, UTF-8, suggestions, diagnostics as errors.
+#include "support/docs.h"
+
+#include "base/assert.h"
+#include "base/nearest.h"
+#include "base/utf8.h"
+
+static void test_arena__blocks_are_zeroed_aligned_and_apart(void **state)
+{
+    (void)state;
+    char *previous = NULL;
+    for (size_t n = 0; n < 3000; n++) {
+        char *p = arena_alloc(&arena, n);
+        assert_true((uintptr_t)p % 16 == 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xAA, n);
+        if (previous && n > 1) assert_int_equal((unsigned char)previous[n - 2], 0xAA);
+        previous = p;
+    }
+    assert_string_equal(arena_printf(&arena, "%d-%s", 7, "x"), "7-x");
+}
+
+static void test_utf8__code_points(void **state)
+{
+    (void)state;
+    struct str s = STR("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
+    assert_int_equal(utf8_next(&s), 'a');
+    assert_int_equal(utf8_next(&s), 0xE9);
+    assert_int_equal(utf8_next(&s), 0x20AC);
+    assert_int_equal(utf8_next(&s), 0x1F600);
+    assert_int_equal(s.len, 0);
+}
+
+static void test_utf8__damage_is_passed_over_byte_by_byte(void **state)
+{
+    (void)state;
+    // overlong, surrogate, beyond the end, cut off, stray continuation
+    static const char *const bad[] = {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                                      "\xE2\x82", "\x80",         "\xE0\x80\x80"};
+    for (size_t i = 0; i < STATIC_LEN(bad); i++) {
+        struct str s = str_from(bad[i]);
+        size_t n = s.len;
+        assert_int_equal(utf8_next(&s), -1);
+        assert_int_equal(s.len, n - 1);
+    }
+}
+
+static const char *suggest(const char *word)
+{
+    static const char *const words[] = {"max_trials", "max_rungs", "metric", "mode", "divisor"};
+    struct nearest n = NEAREST_INIT(str_from(word));
+    for (size_t i = 0; i < STATIC_LEN(words); i++)
+        nearest_offer(&n, words[i]);
+    return n.best ? n.best : "";
+}
+
+static void test_nearest__finds_slips_of_the_fingers(void **state)
+{
+    (void)state;
+    assert_string_equal(suggest("max_trails"), "max_trials");
+    assert_string_equal(suggest("maxtrials"), "max_trials");
+    assert_string_equal(suggest("max_rung"), "max_rungs");
+    assert_string_equal(suggest("metrics"), "metric");
+    assert_string_equal(suggest("edom"), "");
+    assert_string_equal(suggest("colour"), "");
+    assert_string_equal(suggest(""), "");
+    assert_string_equal(suggest("a_word_that_is_much_longer_than_any_field_we_have_got"), "");
+}
+
+static void test_diag__becomes_one_error(void **state)
+{
+    (void)state;
+    det_err err;
+    assert_int_equal(diag_fail(&diags, &err), 0);
+    diag_add(&diags, DIAG_WARNING, (struct doc_pos){0}, NULL, "careful");
+    diag_add(&diags, DIAG_ERROR, (struct doc_pos){"x", 1, 2}, "a.b", "bad %d", 7);
+    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, "c", "worse");
+    assert_int_equal(diag_fail(&diags, &err), DET_EINVAL);
+    assert_string_equal(err.msg, "x:1:2: a.b: bad 7 (and 1 more)");
+}
+
+// Text that is wrong must not get at the terminal of who reads the message, nor fill it.
+static void test_diag__shows_no_control_characters_and_not_too_much(void **state)
+{
+    (void)state;
+    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, "a\x1b.\n", "\x1b[31m\xC2\x9B\xC3\xA9\xff\n");
+    assert_string_equal(take_diags(DIAG_ERROR), "a?.?: ?[31m??\xC3\xA9??\n");
+    char longest[5000];
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, longest, "%s", longest);
+    const char *text = take_diags(DIAG_ERROR);
+    assert_int_equal(strlen(text), 200 + 2 + 1000 + 1);
+    assert_non_null(strstr(text, "x...: x"));
+}
+
+RUN_TESTS(DOC_TEST(test_arena__blocks_are_zeroed_aligned_and_apart),
+          DOC_TEST(test_utf8__code_points), DOC_TEST(test_utf8__damage_is_passed_over_byte_by_byte),
+          DOC_TEST(test_nearest__finds_slips_of_the_fingers),
+          DOC_TEST(test_diag__becomes_one_error),
+          DOC_TEST(test_diag__shows_no_control_characters_and_not_too_much))
