@@ -1,5 +1,21 @@
 # Programs and benchmarks.
 
+target_compile_definitions(cli PRIVATE DET_VERSION="${PROJECT_VERSION}")
+add_executable(det src/cli/main.c)
+target_link_libraries(det PRIVATE cli)
+install(TARGETS det RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# Tests of the real programs: each script gets the path of det.
+if(DET_TESTS)
+  file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh)
+  list(FILTER scripts EXCLUDE REGEX "/lib\\.sh$")
+  foreach(script ${scripts})
+    get_filename_component(test ${script} NAME_WE)
+    add_test(NAME e2e_${test} COMMAND ${script} $<TARGET_FILE:det>)
+    set_tests_properties(e2e_${test} PROPERTIES LABELS e2e TIMEOUT 300)
+  endforeach()
+endif()
+
 # Comparison of the engine with torch (python3-torch), see tests/parity/.
 if(DET_TESTS)
   add_executable(op_parity tests/parity/op_parity.c tests/support/op_cases.c)

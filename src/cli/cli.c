@@ -1,0 +1,99 @@
+// Unit cli.c: cli_main(): from argv to a row of the command table.
+#include "cli/cli.h"
+
+#include "base/mem.h"
+#include "base/nearest.h"
+#include "cli/command.h"
+#include "cli/print.h"
+
+// The row that the words name; *n_words says how many of them do. NULL if there is none.
+static const struct command *find_command(char **words, int n, int *n_words)
+{
+    for (size_t i = 0; i < n_commands; i++) {
+        const struct command *c = commands[i];
+        *n_words = c->verb ? 2 : 1;
+        if (n < *n_words || strcmp(words[0], c->noun) != 0) continue;
+        if (!c->verb || !strcmp(words[1], c->verb)) return c;
+    }
+    return NULL;
+}
+
+static bool is_noun(const char *word)
+{
+    for (size_t i = 0; i < n_commands; i++)
+        if (!strcmp(commands[i]->noun, word)) return true;
+    return false;
+}
+
+// What was probably meant, among the nouns, or the verbs of a noun.
+static const char *suggest(const char *word, const char *noun)
+{
+    struct nearest n = NEAREST_INIT(str_from(word));
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *candidate = noun ? commands[i]->verb : commands[i]->noun;
+        if (candidate && (!noun || !strcmp(commands[i]->noun, noun))) nearest_offer(&n, candidate);
+    }
+    return n.best;
+}
+
+static int report_unknown(char **words, int n)
+{
+    bool known = is_noun(words[0]);
+    if (known && n < 2) {
+        print_error("'det %s' needs a verb; see 'det help %s'", words[0], words[0]);
+        return CLI_USAGE;
+    }
+    const char *word = words[known], *best = suggest(word, known ? words[0] : NULL);
+    const char *noun = known ? words[0] : "", *space = known ? " " : "";
+    if (best)
+        print_error("there is no command '%s%s%s'; did you mean 'det %s%s%s'?", noun, space, word,
+                    noun, space, best);
+    else
+        print_error("there is no command '%s%s%s'; see 'det help%s%s'", noun, space, word, space,
+                    noun);
+    return CLI_USAGE;
+}
+
+static int run(const struct command *command, char **words, int n)
+{
+    struct call call = {.command = command, .args = xcalloc((size_t)n + 1, sizeof *call.args)};
+    det_err err;
+    int status = CLI_USAGE;
+    if (call_parse(&call, words, n, &err))
+        print_error("%s", err.msg);
+    else
+        status = call.wants_help ? help_print(command->noun, command->verb) : command->run(&call);
+    free(call.args);
+    return status;
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b)
+{
+    return !strcmp(word, a) || !strcmp(word, b);
+}
+
+static int dispatch(char **words, int n)
+{
+    if (n == 0) {
+        help_print(NULL, NULL);
+        return CLI_USAGE;
+    }
+    if (is_one_of(words[0], "-h", "--help")) return help_print(NULL, NULL);
+    if (is_one_of(words[0], "-v", "--version")) words[0] = "version";
+    if (n > 1 && is_noun(words[0]) && is_one_of(words[1], "-h", "--help"))
+        return help_print(words[0], NULL);
+    int n_words;
+    const struct command *command = find_command(words, n, &n_words);
+    if (!command && words[0][0] == '-') {
+        print_error("options come after the command; '%s' is none that stands alone", words[0]);
+        return CLI_USAGE;
+    }
+    return command ? run(command, words + n_words, n - n_words) : report_unknown(words, n);
+}
+
+int cli_main(int argc, char **argv)
+{
+    int status = dispatch(argv + 1, argc > 0 ? argc - 1 : 0);
+    if (!print_finish() && status == CLI_OK) status = CLI_FAILED;
+    return status;
+}

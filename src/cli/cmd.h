@@ -1,0 +1,6 @@
+// cli/cmd.h: the rows in the cmd_*.c files. Private to the layer.
+#pragma once
+
+#include "cli/command.h"
+
+extern const struct command cmd_config_check, cmd_help, cmd_version;

@@ -1,0 +1,10 @@
+// Unit commands.c: all commands there are, in the order of the help.
+#include "cli/cmd.h"
+
+const struct command *const commands[] = {
+    &cmd_config_check,
+    &cmd_help,
+    &cmd_version,
+};
+
+const size_t n_commands = sizeof commands / sizeof *commands;

@@ -1,0 +1,61 @@
+// Unit print.c: stdout and stderr, with colours where a person sees them.
+#include "cli/print.h"
+
+#include "base/buf.h"
+#include <errno.h>
+#include <unistd.h>
+
+#define RED "\033[31m"
+#define YELLOW "\033[33m"
+#define PLAIN "\033[0m"
+
+// https://no-color.org; FORCE_COLOR is the opposite.
+static bool has_colours(void)
+{
+    const char *no = getenv("NO_COLOR"), *force = getenv("FORCE_COLOR"), *term = getenv("TERM");
+    if (no && *no) return false;
+    if (force && *force) return true;
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+static void print_coloured(const char *colour, struct str text)
+{
+    if (!text.len) return;
+    if (text.ptr[text.len - 1] == '\n') text.len--;
+    bool colours = has_colours();
+    fprintf(stderr, "%s%.*s%s\n", colours ? colour : "", STR_ARG(text), colours ? PLAIN : "");
+}
+
+void print_data(struct str text)
+{
+    fwrite(text.ptr, 1, text.len, stdout);
+}
+
+void print_error(const char *fmt, ...)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    buf_addz(&text, "det: ");
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(&text, fmt, args);
+    va_end(args);
+    print_coloured(RED, buf_str(&text));
+    buf_done(&text);
+}
+
+void print_errors(struct str lines)
+{
+    print_coloured(RED, lines);
+}
+
+void print_warnings(struct str lines)
+{
+    print_coloured(YELLOW, lines);
+}
+
+bool print_finish(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    print_error("cannot write the output: %s", strerror(errno));
+    return false;
+}

@@ -1,0 +1,79 @@
+#!/bin/sh
+# What det says about itself, and to those who mistype.
+. "$(dirname "$0")/lib.sh"
+
+run "$det" --help
+expect_status 0
+expect_out "config check"
+cp out all
+run "$det" help
+expect_out_is all
+run "$det"
+expect_status 2
+expect_out_is all
+
+run "$det" help config check
+expect_status 0
+expect_out "Usage: det config check FILE [OPTIONS]"
+expect_out "det config check const.yaml"
+cp out check
+run "$det" config check --help
+expect_out_is check
+run "$det" config -h
+expect_out_is check
+run awk 'length($0) > 80 {print; exit 1}' all check
+expect_status 0
+
+for word in version --version -v; do
+    run "$det" $word
+    expect_status 0
+    expect_out "det 0."
+done
+
+run "$det" confg check x
+expect_status 2
+expect_no_out
+expect_err "det: there is no command 'confg'; did you mean 'det config'?"
+run "$det" config chek x
+expect_status 2
+expect_err "det: there is no command 'config chek'; did you mean 'det config check'?"
+run "$det" config
+expect_status 2
+expect_err "det: 'det config' needs a verb; see 'det help config'"
+run "$det" frobnicate
+expect_status 2
+expect_err "det: there is no command 'frobnicate'; see 'det help'"
+run "$det" help nothing
+expect_status 2
+expect_err "det: there is no command 'nothing'; see 'det help'"
+run "$det" --jsn
+expect_status 2
+expect_err "'--jsn'"
+
+run "$det" config check
+expect_status 2
+expect_err "det: too few arguments; usage: det config check FILE"
+run "$det" config check a b
+expect_status 2
+expect_err "det: too many arguments; usage: det config check FILE"
+run "$det" config check a --jsno
+expect_status 2
+expect_err "det: 'det config check' has no option '--jsno'; did you mean '--json'?"
+run "$det" config check a -z
+expect_status 2
+expect_err "det: 'det config check' has no option '-z'; see 'det help config check'"
+run "$det" config check a --json=yes
+expect_status 2
+expect_err "det: the option '--json' takes no value"
+run "$det" config check -- --json
+expect_status 1
+expect_err "det: open '--json': No such file or directory"
+
+# Colours only where a person sees them, or wants them.
+escape=$(printf '\033')
+run "$det" confg
+expect_err_without "$escape"
+run env FORCE_COLOR=1 "$det" confg
+expect_err "$escape[31mdet: there is no command"
+run env FORCE_COLOR=1 NO_COLOR=1 "$det" confg
+expect_err_without "$escape"
