@@ -68,11 +68,11 @@ expect_err "stdin:3:13: warning: resources.agent_label: is ignored."
 # Files that cannot be read, or are too large.
 run "$det" config check missing.yaml
 expect_status 1
-expect_err "det: open 'missing.yaml': No such file or directory"
+expect_err "det: cannot open 'missing.yaml': No such file or directory"
 head -c 1100000 /dev/zero | tr '\0' '#' >large.yaml
 run "$det" config check large.yaml
 expect_status 1
-expect_err "det: 'large.yaml' is larger than 1048576 bytes"
+expect_err "det: cannot read 'large.yaml': it is larger than 1048576 bytes"
 
 # Output that gets lost is a failure.
 run sh -c "'$det' config check a.yaml >/dev/full"

@@ -67,7 +67,7 @@ expect_status 2
 expect_err "det: the option '--json' takes no value"
 run "$det" config check -- --json
 expect_status 1
-expect_err "det: open '--json': No such file or directory"
+expect_err "det: cannot open '--json': No such file or directory"
 
 # Colours only where a person sees them, or wants them.
 escape=$(printf '\033')
