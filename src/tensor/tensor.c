@@ -75,15 +75,18 @@ bool tensor_is_channels_last(const det_tensor *t)
     return t->ndim == 4 && dense_in_order(t, channels_last);
 }
 
-// Dims from slowest to fastest by stride.
+// Dims from slowest to fastest by stride. Those of size 1 come first: their stride says nothing.
 static void stride_order(const det_tensor *t, int *order)
 {
+    int n = 0;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->shape[d] == 1) order[n++] = d;
+    int n_ones = n;
     for (int d = 0; d < t->ndim; d++) {
-        int at = d;
-        while (at && t->stride[order[at - 1]] < t->stride[d] && t->shape[d] != 1) {
+        if (t->shape[d] == 1) continue;
+        int at = n++;
+        for (; at > n_ones && t->stride[order[at - 1]] < t->stride[d]; at--)
             order[at] = order[at - 1];
-            at--;
-        }
         order[at] = d;
     }
 }
