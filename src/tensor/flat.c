@@ -31,7 +31,7 @@ static det_tensor *grad_over(det_tensor *t, struct storage *s, float *at)
     return g;
 }
 
-int flat_init(struct flat *flat, det_tensor **t, int n, det_err *err)
+int flat_init(struct flat *flat, det_tensor *const *t, int n, det_err *err)
 {
     *flat = (struct flat){0};
     int64_t total = 0;
@@ -75,4 +75,12 @@ void flat_done(struct flat *flat)
     storage_unref(flat->grad_storage);
     free(flat->offset);
     *flat = (struct flat){0};
+}
+
+bool flat_memory(const det_tensor *t, float **value, float **grad)
+{
+    if (!t->grad_valid) return false;
+    *value = t->data;
+    *grad = t->grad->data;
+    return true;
 }

@@ -161,7 +161,6 @@ det_tensor *tensor_row_major(det_tensor *t); // of its own type
 bool tensor_is_row_major(const det_tensor *t);
 bool tensor_is_channels_last(const det_tensor *t);
 bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order
-bool same_shape(const det_tensor *a, const det_tensor *b);
 
 bool wants_grad(const struct node *n, int i);
 // Gradient that arrived for output i; NULL if nobody sent one.

@@ -258,6 +258,11 @@ void tape_finish(struct tape *tape)
     }
 }
 
+void tape_finish_all(void)
+{
+    tape_finish(tape_get());
+}
+
 // --- for infer
 
 int node_dim(const struct node *n, int64_t dim, int ndim, int *out)

@@ -16,8 +16,12 @@ const struct origin *tape_set_origin(const struct origin *origin);
 // True after a failure that nobody has fetched with det_check yet.
 bool tape_failed(void);
 
-// Runs what was put off, so that memory of t may be read or written directly.
+// Runs what was put off, so that memory of t may be read directly; before writing, all that this
+// thread put off must have run, for it may want the old content.
 void tensor_finish(det_tensor *t);
+void tape_finish_all(void);
+
+bool same_shape(const det_tensor *a, const det_tensor *b);
 
 // Memory of a contiguous tensor for direct use; writers call tensor_touch afterwards so that a
 // backward that still needs the old content notices.
@@ -59,8 +63,11 @@ struct flat {
     int64_t *offset;    // of each tensor, n entries and the end
     struct storage *value_storage, *grad_storage;
 };
-int flat_init(struct flat *flat, det_tensor **t, int n, det_err *err);
+int flat_init(struct flat *flat, det_tensor *const *t, int n, det_err *err);
 void flat_done(struct flat *flat);
+
+// The memory of a leaf that is in some flat, and of its gradient. False if it has no gradient now.
+bool flat_memory(const det_tensor *t, float **value, float **grad);
 
 // Whether the gradient memory of a leaf holds a gradient (as opposed to "none yet").
 bool tensor_grad_valid(const det_tensor *t);
