@@ -6,9 +6,10 @@
 //     det_tensor *y = det_forward(net, x);
 //     det_module_free(net);
 //
-// A module owns its parameters, buffers and children; putting it into another one hands it over.
-// Making a module can fail only for bad arguments or memory: then the sticky error is set
-// (det_check) and NULL is returned, and NULL is accepted wherever a module is.
+// A module owns its children; putting it into another one hands it over. It must outlive the scopes
+// in which it was used. Making a layer can fail only for bad arguments or memory: then the sticky
+// error is set (det_check) and NULL is returned, and NULL is accepted wherever a module is, so that
+// one question after building the whole tree is enough.
 #pragma once
 
 #include "det/value.h"
@@ -40,18 +41,22 @@ typedef struct det_module det_module;
 
 typedef det_tensor *(*det_forward_fn)(det_module *m, det_tensor *x);
 
+// Never NULL. type is copied; forward may be NULL (a list of modules, say).
 DET_API det_module *det_module_new(const char *type, size_t self_bytes, det_forward_fn forward);
-DET_API void det_module_free(det_module *m);
+DET_API void det_module_free(det_module *m);  // and all below it; only of a module at the top
 DET_API void *det_module_self(det_module *m); // self_bytes of zeroed memory, the user's
 
-// Registers under a name without dots; registration order is the order of the state dict. Return
-// what was added. Parameters require gradients and are kept by reference; a NULL tensor registers
-// nothing.
+// Registers under a name without dots and returns what was added, or NULL. A name used before is
+// given the new thing: a head is exchanged with det_module_add(net, "fc", ...), weights are tied
+// with det_module_add_param(head, "weight", det_module_find_param(net, "embedding.weight")).
+// Parameters require gradients from then on; tensors are kept by reference.
+// The order of the state dict is torch's: parameters, buffers, then children, each as registered.
 DET_API det_module *det_module_add(det_module *m, const char *name, det_module *child);
 DET_API det_tensor *det_module_add_param(det_module *m, const char *name, det_tensor *t);
 DET_API det_tensor *det_module_add_buffer(det_module *m, const char *name, det_tensor *t);
 
-// Called by det_module_reset_parameters; modules of the library have theirs.
+// Called by det_module_reset_parameters, after those of the children and with gradients off;
+// modules of the library have theirs.
 DET_API void det_module_on_reset(det_module *m, void (*reset)(det_module *m));
 // Called by det_module_free before self goes away.
 DET_API void det_module_on_free(det_module *m, void (*done)(det_module *m));
@@ -66,8 +71,8 @@ DET_API const char *det_module_name(const det_module *m); // in its parent; NULL
 
 DET_API int det_module_n_children(const det_module *m);
 DET_API det_module *det_module_child(const det_module *m, int index);
-DET_API det_module *det_module_find(det_module *m,
-                                    const char *path); // "encoder.0.fc1"; NULL if none
+// "encoder.0.fc1"; m itself for "", NULL if there is none.
+DET_API det_module *det_module_find(det_module *m, const char *path);
 
 // Parameters of the module and all below it, in torch's order, each tensor once.
 DET_API int det_module_n_params(const det_module *m);
@@ -76,17 +81,17 @@ DET_API det_tensor *det_module_find_param(det_module *m, const char *path); // p
 DET_API int64_t det_module_numel(const det_module *m);         // elements of all parameters
 DET_API void det_module_requires_grad(det_module *m, bool on); // freezes and unfreezes
 DET_API void det_module_zero_grad(det_module *m);
-DET_API void det_module_reset_parameters(
-    det_module *m); // draws new initial values everywhere below
+DET_API void det_module_reset_parameters(det_module *m); // new initial values, everywhere below
 
-// Parameters and buffers as a dict of tensors with torch's keys. The tensors are the module's own.
+// Parameters and buffers as a dict of tensors with torch's keys. The tensors are the module's own;
+// one that is registered twice is there twice.
 DET_API det_value *det_module_state_dict(const det_module *m);
-// Copies values in. All keys must match unless strict is false; shapes must always. Nothing is
-// changed on failure.
+// Copies values in, converting types. All keys must match unless strict is false; shapes must
+// always. The error lists what is missing, unexpected or of another shape; nothing is changed then.
 DET_API int det_module_load_state_dict(det_module *m, const det_value *state, bool strict,
                                        det_err *err);
 
-// One line per module, indented, with parameter counts. To be freed by the caller.
+// One line per module, indented: "(fc1) Linear: 401920 parameters". To be freed by the caller.
 DET_API char *det_module_describe(const det_module *m);
 
 // --- containers
@@ -130,6 +135,7 @@ DET_API det_module *det_nn_max_pool2d_with(int64_t kernel, det_nn_pool_opts opts
 DET_API det_module *det_nn_avg_pool2d_with(int64_t kernel, det_nn_pool_opts opts);
 DET_API det_module *det_nn_adaptive_avg_pool2d(int64_t out_h, int64_t out_w);
 DET_API det_module *det_nn_adaptive_max_pool2d(int64_t out_h, int64_t out_w);
+// Sizes times scale, rounded down; pixels are placed by the sizes (torch's recompute_scale_factor).
 DET_API det_module *det_nn_upsample(double scale, det_interpolation mode, bool align_corners);
 
 typedef struct det_norm_opts {
@@ -184,8 +190,9 @@ DET_API det_module *det_nn_rnn_with(int64_t in, int64_t hidden, det_rnn_opts opt
 DET_API det_module *det_nn_lstm_with(int64_t in, int64_t hidden, det_rnn_opts opts);
 DET_API det_module *det_nn_gru_with(int64_t in, int64_t hidden, det_rnn_opts opts);
 
-// det_forward gives the output sequence. This gives the final states too: (layers * directions, B,
-// H). h0, c0, h_n, c_n may be NULL; c is for the LSTM only.
+// det_forward gives the output sequence for x (T, B, I), or (B, T, I) if batch_first. This takes
+// initial states and gives final ones too: (layers * directions, B, H). h0, c0, h_n, c_n may be
+// NULL; c is for the LSTM only.
 DET_API det_tensor *det_rnn_forward(det_module *rnn, det_tensor *x, det_tensor *h0, det_tensor *c0,
                                     det_tensor **h_n, det_tensor **c_n);
 
@@ -198,14 +205,17 @@ typedef struct det_mha_opts {
 #define det_nn_multihead_attention(dim, heads, ...) \
     det_nn_multihead_attention_with(dim, heads, (det_mha_opts){__VA_ARGS__})
 DET_API det_module *det_nn_multihead_attention_with(int64_t dim, int64_t heads, det_mha_opts opts);
-// det_forward is self-attention without a mask; this is the whole of it.
+// det_forward is self-attention without a mask. This is the whole of it: query (T, B, E), key and
+// value (S, B, E), or with B first if batch_first; mask as in det_attention: bool (true: attend) or
+// float (added), broadcast to (B, heads, T, S); causal: no query sees later keys.
 DET_API det_tensor *det_mha_forward(det_module *mha, det_tensor *query, det_tensor *key,
                                     det_tensor *value, det_tensor *mask, bool causal);
 
 typedef struct det_transformer_opts {
     int64_t dim_feedforward; // 0: 2048
     double dropout;          // as given; torch's default is 0.1
-    bool gelu, batch_first, norm_first, causal;
+    bool gelu, batch_first, norm_first;
+    bool causal; // det_forward masks later positions, as in a decoder-only model
 } det_transformer_opts;
 #define det_nn_transformer_encoder_layer(dim, heads, ...) \
     det_nn_transformer_encoder_layer_with(dim, heads, (det_transformer_opts){__VA_ARGS__})
