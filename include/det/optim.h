@@ -13,6 +13,8 @@
 // An optimizer moves the parameters into one block of memory and their gradients into another, so a
 // step is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures
 // set the sticky error (det_check) and return NULL or do nothing; NULL is accepted everywhere.
+//
+// In options 0 means the default; where 0 itself is wanted (beta1, eps), det_optim_set sets it.
 #pragma once
 
 #include "det/nn.h"
@@ -88,7 +90,8 @@ DET_API void det_optim_set_lr(det_optimizer *opt, int group, double lr);
 DET_API double det_optim_get(const det_optimizer *opt, int group, const char *field);
 DET_API void det_optim_set(det_optimizer *opt, int group, const char *field, double value);
 
-// torch's layout: {"state": {0: {...}}, "param_groups": [{...}]}.
+// torch's layout: {"state": {0: {...}}, "param_groups": [{...}]}. Tensors are the optimizer's own.
+// Loading changes nothing on failure.
 DET_API det_value *det_optim_state_dict(const det_optimizer *opt);
 DET_API int det_optim_load_state_dict(det_optimizer *opt, const det_value *state, det_err *err);
 
@@ -125,6 +128,9 @@ DET_API int det_scaler_load_state_dict(det_scaler *s, const det_value *state, de
 
 // --- schedules
 
+// They work on one optimizer, several if need be, as long as it lives. Making one sets the rates of
+// the first step, as in torch.
+
 typedef struct det_lr_scheduler det_lr_scheduler;
 
 DET_API det_lr_scheduler *det_lr_step_lr(det_optimizer *opt, int64_t step_size, double gamma);
@@ -145,7 +151,7 @@ DET_API det_lr_scheduler *det_lr_lambda(det_optimizer *opt,
 
 typedef struct det_one_cycle_opts {
     double max_lr;
-    int64_t total_steps;
+    int64_t total_steps;                            // going on after them is an error
     double pct_start, div_factor, final_div_factor; // 0: 0.3, 25, 1e4
     bool linear;                                    // instead of cosine
     bool no_cycle_momentum;
