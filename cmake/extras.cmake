@@ -38,3 +38,13 @@ if(DET_TESTS)
     target_sources(${test} PRIVATE tests/support/op_cases.c)
   endforeach()
 endif()
+
+# Comparison of modules, optimizers, schedules and whole models with torch.
+if(DET_TESTS)
+  add_executable(nn_parity tests/parity/nn_parity.c tests/support/models.c tests/support/wire.c)
+  target_include_directories(nn_parity PRIVATE tests)
+  target_link_libraries(nn_parity PRIVATE optim)
+  add_test(NAME nn_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/nn_parity.py
+           $<TARGET_FILE:nn_parity>)
+  set_tests_properties(nn_parity PROPERTIES LABELS parity TIMEOUT 600)
+endif()
