@@ -505,8 +505,8 @@ static det_value *answer_model(const det_value *request)
     det_value *answer = det_value_dict(), *batches = det_value_get(request, "batches");
     det_value *losses = det_value_set(answer, "losses", det_value_list());
     det_value *outputs = det_value_set(answer, "outputs", det_value_list());
-    for (int step = 0; m && step < integer(request, "steps"); step++) {
-        det_value *batch = det_value_at(batches, step % det_value_len(batches));
+    for (int step = 0; m && step < det_value_len(batches); step++) {
+        det_value *batch = det_value_at(batches, step);
         det_scope_begin();
         det_tensor *out = det_forward(m, tensor_at(batch, 0));
         det_tensor *loss = c->loss(out, tensor_at(batch, 1));
