@@ -1,8 +1,8 @@
 // Unit pool.c: worker threads that spin briefly, then sleep on a futex.
 //
 // A run is published as (epoch, next piece) in one 64-bit ticket. A piece is claimed by advancing
-// the ticket while its epoch is still ours, so a late worker can never touch a later run's pieces
-// with an earlier run's function.
+// the ticket while its epoch is still ours. The ticket of a run that is over is withdrawn before
+// anything of the next run is written, so a late worker, whatever it has read, claims nothing.
 #include "sys/pool.h"
 
 #include "base/assert.h"
@@ -27,8 +27,8 @@ struct pool {
     _Atomic int n_done;
     _Atomic int n_sleeping;
     _Atomic bool stopping;
-    _Atomic int n_pieces; // the run itself; a late worker may read these while they change, but
-    _Atomic pool_fn fn;   // then the ticket has changed too and it claims nothing
+    _Atomic int n_pieces; // the run itself
+    _Atomic pool_fn fn;
     void *_Atomic ctx;
     int n_threads;
     pthread_t thread[POOL_MAX_THREADS];
@@ -160,11 +160,11 @@ static void run_here(int n_pieces, pool_fn fn, void *ctx)
 static void run_shared(int n_pieces, pool_fn fn, void *ctx)
 {
     uint32_t epoch = atomic_load(&pool.epoch) + 1;
+    atomic_store(&pool.ticket, (uint64_t)epoch << 32); // nobody works for this epoch yet
     pool.fn = fn;
     pool.ctx = ctx;
     pool.n_pieces = n_pieces;
     atomic_store(&pool.n_done, 0);
-    atomic_store(&pool.ticket, (uint64_t)epoch << 32);
     atomic_store(&pool.epoch, epoch);
     wake_all();
     work(epoch);

@@ -44,6 +44,33 @@ static void test_pool__runs_every_piece_once_with_any_number_of_threads(void **s
     pool_set_threads(2);
 }
 
+struct short_run {
+    int size;
+    atomic_int n_runs;
+    atomic_bool strange; // a piece that this run does not have
+};
+
+static void short_piece(void *ctx, int piece)
+{
+    struct short_run *r = ctx;
+    if (piece < 0 || piece >= r->size) atomic_store(&r->strange, true);
+    atomic_fetch_add(&r->n_runs, 1);
+}
+
+// A worker that comes late to a run of few pieces must not take a piece of the longer one after it.
+static void test_pool__runs_of_different_sizes_do_not_mix(void **state)
+{
+    (void)state;
+    pool_set_threads(4);
+    for (int round = 0; round < 100000; round++) {
+        struct short_run r = {.size = 2 + round % 7};
+        pool_run(r.size, short_piece, &r);
+        assert_int_equal(r.n_runs, r.size);
+        assert_false(r.strange);
+    }
+    pool_set_threads(2);
+}
+
 static void nesting_piece(void *ctx, int piece)
 {
     struct tally *t = ctx;
@@ -123,6 +150,7 @@ static void test_cpu__reports_at_least_one_processor_and_a_known_set(void **stat
 }
 
 RUN_TESTS(cmocka_unit_test(test_pool__runs_every_piece_once_with_any_number_of_threads),
+          cmocka_unit_test(test_pool__runs_of_different_sizes_do_not_mix),
           cmocka_unit_test(test_pool__a_piece_may_use_the_pool),
           cmocka_unit_test(test_pool__two_threads_may_use_it_at_once),
           cmocka_unit_test(test_pool__works_again_in_a_forked_child),
