@@ -48,3 +48,10 @@ if(DET_TESTS)
            $<TARGET_FILE:nn_parity>)
   set_tests_properties(nn_parity PROPERTIES LABELS parity TIMEOUT 600)
 endif()
+
+# Benchmarks, see bench/. Part of the release build, so that what is measured is what is installed.
+if(DET_BENCH)
+  add_executable(bench-engine bench/engine.c tests/support/models.c)
+  target_include_directories(bench-engine PRIVATE tests)
+  target_link_libraries(bench-engine PRIVATE optim)
+endif()

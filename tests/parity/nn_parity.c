@@ -467,7 +467,7 @@ static det_tensor *token_cross_entropy(det_tensor *y, det_tensor *target)
 #define MODELS(M)                                                                                   \
     M(mnist, nll, model_mnist(0), det_optim_sgd(m, .lr = 0.01, .momentum = 0.9))                    \
     M(mlp, cross_entropy, model_mlp(), det_optim_adam(m))                                           \
-    M(resnet, cross_entropy, model_resnet(8), det_optim_sgd(m, .lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4)) \
+    M(resnet, cross_entropy, model_resnet(8), det_optim_sgd(m, .lr = 0.001, .momentum = 0.9, .weight_decay = 5e-4)) \
     M(lstm, cross_entropy, model_lstm(16, 32, 5), det_optim_rmsprop(m, .lr = 0.002))                \
     M(gpt, token_cross_entropy, model_gpt(50, 32, 4, 2, 16), det_optim_adamw(m))
 // clang-format on
