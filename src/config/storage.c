@@ -2,6 +2,7 @@
 #include "config/tables.h"
 
 #include "base/assert.h"
+#include "base/path.h"
 
 #define S(member) offsetof(struct storage_config, member)
 
@@ -85,27 +86,6 @@ static const struct field_variant kinds[] = {
     {"azure", FIELD_ROWS(azure_rows)},
 };
 
-// Without ".", "//" and "..". A ".." at the top stays at the top.
-static const char *normal_path(struct arena *arena, const char *path)
-{
-    char *out = arena_alloc(arena, strlen(path) + 2);
-    size_t n = 0;
-    for (struct str rest = str_from(path); rest.ptr;) {
-        struct str part = str_cut(&rest, '/');
-        if (!part.len || str_eqz(part, ".")) continue;
-        if (str_eqz(part, "..")) {
-            while (n && out[--n] != '/')
-                ;
-            continue;
-        }
-        out[n++] = '/';
-        memcpy(out + n, part.ptr, part.len);
-        n += part.len;
-    }
-    out[n] = 0;
-    return out;
-}
-
 static void check_shared_fs(struct field_ctx *ctx, const struct doc *map,
                             const struct storage_config *s)
 {
@@ -113,11 +93,7 @@ static void check_shared_fs(struct field_ctx *ctx, const struct doc *map,
     bool relative = s->storage_path[0] != '/';
     const char *whole = relative ? arena_printf(ctx->arena, "%s/%s", s->host_path, s->storage_path)
                                  : s->storage_path;
-    struct str inner = str_from(normal_path(ctx->arena, whole));
-    struct str outer = str_from(normal_path(ctx->arena, s->host_path));
-    bool inside =
-        str_starts(inner, outer) && (inner.len == outer.len || inner.ptr[outer.len] == '/');
-    if (!inside)
+    if (!path_is_inside(path_normal(ctx->arena, whole), path_normal(ctx->arena, s->host_path)))
         field_error(
             ctx, doc_find(map, "storage_path"),
             "storage_path must either be a relative directory or a subdirectory of host_path");
