@@ -26,8 +26,7 @@ static int code_of(int error)
     }
 }
 
-// "cannot write '/ckpt/x.pth': No space left on device", from errno.
-static int sys_fail(det_err *err, const char *verb, const char *path)
+int fs_fail(det_err *err, const char *verb, const char *path)
 {
     int error = errno;
     char text[128];
@@ -55,14 +54,14 @@ int fs_read(const char *path, struct buf *out, det_err *err)
     ssize_t got;
     int rc = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return sys_fail(err, "open", path);
+    if (fd < 0) return fs_fail(err, "open", path);
     buf_clear(out);
     do {
         got = read_full(fd, piece, sizeof piece);
         if (got > 0) buf_add(out, piece, (size_t)got);
     } while (got == sizeof piece && buf_ok(out));
     if (got < 0)
-        rc = sys_fail(err, "read", path);
+        rc = fs_fail(err, "read", path);
     else if (!buf_ok(out))
         rc = det_fail(err, DET_ELIMIT, "cannot read '%s': it is larger than %zu bytes", path,
                       out->max);
@@ -76,14 +75,14 @@ int fs_map(const char *path, struct str *out, det_err *err)
     void *map = NULL;
     int rc = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make us wait
-    if (fd < 0) return sys_fail(err, "open", path);
+    if (fd < 0) return fs_fail(err, "open", path);
     if (fstat(fd, &st) < 0) {
-        rc = sys_fail(err, "open", path);
+        rc = fs_fail(err, "open", path);
     } else if (!S_ISREG(st.st_mode)) {
         rc = det_fail(err, DET_EIO, "cannot map '%s': it is not a regular file", path);
     } else if (st.st_size > 0) {
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) rc = sys_fail(err, "map", path);
+        if (map == MAP_FAILED) rc = fs_fail(err, "map", path);
     }
     if (!rc) *out = (struct str){map ? map : "", (size_t)st.st_size};
     close(fd);
@@ -134,7 +133,7 @@ int fs_writer_open(struct fs_writer *w, const char *path, det_err *err)
     w->dir_fd = open_directory_of(path);
     int rc = 0;
     if (w->dir_fd < 0 || create_temp(w) < 0)
-        rc = sys_fail(err, "create", path);
+        rc = fs_fail(err, "create", path);
     else
         w->path = xstrdup(path);
     if (rc) fs_writer_close(w);
@@ -149,7 +148,7 @@ int fs_writer_add(struct fs_writer *w, const void *bytes, size_t n, det_err *err
     while (n) {
         ssize_t wrote = write(w->fd, from, MIN(n, (size_t)AT_ONCE));
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return sys_fail(err, "write", w->path);
+        if (wrote < 0) return fs_fail(err, "write", w->path);
         from += wrote;
         n -= (size_t)wrote;
         w->n_bytes += (uint64_t)wrote;
@@ -160,16 +159,16 @@ int fs_writer_add(struct fs_writer *w, const void *bytes, size_t n, det_err *err
 int fs_writer_commit(struct fs_writer *w, det_err *err)
 {
     ASSERT(w->fd >= 0);
-    if (fsync(w->fd) < 0) return sys_fail(err, "write", w->path);
+    if (fsync(w->fd) < 0) return fs_fail(err, "write", w->path);
     int fd = w->fd;
     w->fd = -1;
-    if (close(fd) < 0) return sys_fail(err, "write", w->path);
+    if (close(fd) < 0) return fs_fail(err, "write", w->path);
     if (renameat(w->dir_fd, w->temp, w->dir_fd, base_name(w->path)) < 0)
-        return sys_fail(err, "write", w->path);
+        return fs_fail(err, "write", w->path);
     w->temp[0] = 0;
     // Some file systems cannot sync a directory and say so with EINVAL; there is nothing to wait
     // for.
-    if (fsync(w->dir_fd) < 0 && errno != EINVAL) return sys_fail(err, "write", w->path);
+    if (fsync(w->dir_fd) < 0 && errno != EINVAL) return fs_fail(err, "write", w->path);
     return 0;
 }
 

@@ -1,11 +1,15 @@
 // sys/fs.h: files. Every error names the path and repeats what the system said; a full disk is
 // DET_ENOSPC, a missing file DET_ENOTFOUND, anything else DET_EIO.
-//   fs_read  fs_map  fs_unmap  fs_writer_open  fs_writer_add  fs_writer_commit  fs_writer_close
+//   fs_fail  fs_read  fs_map  fs_unmap  fs_writer_open  fs_writer_add  fs_writer_commit
+//   fs_writer_close
 #pragma once
 
 #include "base/buf.h"
 #include "det/err.h"
 #include <stdint.h>
+
+// Reports errno: "cannot write '/ckpt/x.pth': No space left on device". Returns the code.
+int fs_fail(det_err *err, const char *verb, const char *path);
 
 // Replaces the content of out by that of a file of any kind. DET_ELIMIT beyond out->max bytes.
 int fs_read(const char *path, struct buf *out, det_err *err);

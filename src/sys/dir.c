@@ -1,0 +1,179 @@
+// Unit dir.c: the directories of sys/dir.h.
+#include "sys/dir.h"
+
+#include "base/assert.h"
+#include "base/path.h"
+#include "sys/fs.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OPEN_DIR = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
+
+static int make_one(int dir, const char *name, int flags)
+{
+    if (!(flags & DIR_CREATE) || !mkdirat(dir, name, 0777) || errno == EEXIST) return 0;
+    return -1;
+}
+
+// Opens path step by step, from the directory `at`, which is closed.
+static int open_steps(int at, const char *path, int flags, int open_flags)
+{
+    char step[256];
+    for (struct str rest = str_from(path); rest.ptr && at >= 0;) {
+        struct str part = str_cut(&rest, '/');
+        if (!part.len) continue;
+        int next = -1;
+        errno = ENAMETOOLONG;
+        if (part.len < sizeof step) {
+            memcpy(step, part.ptr, part.len);
+            step[part.len] = 0;
+            if (!make_one(at, step, flags)) next = openat(at, step, OPEN_DIR | open_flags);
+        }
+        int error = errno;
+        close(at);
+        errno = error;
+        at = next;
+    }
+    return at;
+}
+
+int dir_open(const char *path, int flags, int *out, det_err *err)
+{
+    int fd = open_steps(open(path[0] == '/' ? "/" : ".", OPEN_DIR), path, flags, 0);
+    if (fd < 0) return fs_fail(err, "open the directory", path);
+    *out = fd;
+    return det_ok(err);
+}
+
+int dir_open_below(int dir, const char *name, int flags, int *out, det_err *err)
+{
+    ASSERT(path_is_plain(str_from(name)));
+    int fd = open_steps(fcntl(dir, F_DUPFD_CLOEXEC, 0), name, flags, O_NOFOLLOW);
+    if (fd < 0) return fs_fail(err, "open the directory", name);
+    *out = fd;
+    return det_ok(err);
+}
+
+// The directory that holds name, and name's last step.
+static int open_parent(int dir, const char *name, const char **last, int *out, det_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    *last = slash ? slash + 1 : name;
+    if (!slash) {
+        *out = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+        return *out < 0 ? fs_fail(err, "open", name) : det_ok(err);
+    }
+    char folder[4096];
+    if ((size_t)(slash - name) >= sizeof folder)
+        return det_fail(err, DET_EINVAL, "the name '%.40s...' is too long", name);
+    memcpy(folder, name, (size_t)(slash - name));
+    folder[slash - name] = 0;
+    return dir_open_below(dir, folder, 0, out, err);
+}
+
+int dir_open_file(int dir, const char *name, int *out, det_err *err)
+{
+    const char *last;
+    struct stat st;
+    int parent = -1;
+    int rc = open_parent(dir, name, &last, &parent, err);
+    if (rc) return rc;
+    // A pipe must not make us wait.
+    int fd = openat(parent, last, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ELOOP)
+        rc = det_fail(err, DET_ECORRUPT, "'%s' is a symbolic link", name);
+    else if (fd < 0 || fstat(fd, &st) < 0)
+        rc = fs_fail(err, "open", name);
+    else if (!S_ISREG(st.st_mode))
+        rc = det_fail(err, DET_ECORRUPT, "'%s' is not a regular file", name);
+    close(parent);
+    if (!rc)
+        *out = fd;
+    else if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static enum dir_kind kind_of(int dir, const char *name)
+{
+    struct stat st;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return DIR_OTHER;
+    return S_ISREG(st.st_mode) ? DIR_FILE : S_ISDIR(st.st_mode) ? DIR_FOLDER : DIR_OTHER;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct dir_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static void add_entry(struct arena *arena, struct dir_entries *all, struct dir_entry entry)
+{
+    // Full at every power of two, where it doubles.
+    if ((all->n & (all->n - 1)) == 0) {
+        struct dir_entry *more = arena_array(arena, all->n ? 2 * all->n : 1, sizeof *more);
+        if (all->n) memcpy(more, all->items, all->n * sizeof *more);
+        all->items = more;
+    }
+    all->items[all->n++] = entry;
+}
+
+int dir_list(int dir, const char *path, struct arena *arena, struct dir_entries *out, det_err *err)
+{
+    struct dir_entries all = {0};
+    int fd = openat(dir, ".", OPEN_DIR); // a position of its own
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    if (!stream) {
+        int rc = fs_fail(err, "read the directory", path);
+        if (fd >= 0) close(fd);
+        return rc;
+    }
+    errno = 0;
+    for (struct dirent *e; (e = readdir(stream));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        const char *name = arena_strdup(arena, e->d_name);
+        add_entry(arena, &all, (struct dir_entry){name, kind_of(dir, name)});
+        errno = 0;
+    }
+    int rc = errno ? fs_fail(err, "read the directory", path) : det_ok(err);
+    closedir(stream);
+    if (rc) return rc;
+    if (all.n) qsort(all.items, all.n, sizeof *all.items, by_name);
+    *out = all;
+    return rc;
+}
+
+static int remove_content(int dir, const char *name, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct dir_entries all = {0};
+    int fd = -1;
+    int rc = dir_open_below(dir, name, 0, &fd, err);
+    if (!rc) rc = dir_list(fd, name, &arena, &all, err);
+    for (size_t i = 0; !rc && i < all.n; i++)
+        rc = dir_remove(fd, all.items[i].name, err);
+    if (fd >= 0) close(fd);
+    arena_done(&arena);
+    return rc;
+}
+
+int dir_remove(int dir, const char *name, det_err *err)
+{
+    if (!unlinkat(dir, name, 0) || errno == ENOENT) return det_ok(err);
+    if (errno != EISDIR && errno != EPERM) return fs_fail(err, "remove", name);
+    int rc = remove_content(dir, name, err);
+    if (!rc && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        rc = fs_fail(err, "remove", name);
+    return rc;
+}
+
+int dir_sync(int dir, const char *path, det_err *err)
+{
+    // Some file systems cannot sync a directory and say so with EINVAL; there is nothing to wait
+    // for.
+    if (fsync(dir) < 0 && errno != EINVAL) return fs_fail(err, "sync the directory", path);
+    return det_ok(err);
+}
