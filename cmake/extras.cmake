@@ -55,3 +55,9 @@ if(DET_BENCH)
   target_include_directories(bench-engine PRIVATE tests)
   target_link_libraries(bench-engine PRIVATE optim)
 endif()
+
+# The long form of a test that scripts/check runs with a tenth of the events.
+if(DET_TESTS)
+  add_test(NAME sched_million_events COMMAND test_sched_random 1000000)
+  set_tests_properties(sched_million_events PROPERTIES LABELS long TIMEOUT 600)
+endif()

@@ -1,0 +1,76 @@
+// Unit priority.c: the policy SCHED_PRIORITY, and the order in which auxiliary places are given.
+#include "sched/pass.h"
+
+static bool preempts(const struct sched_view *view)
+{
+    return view->policy == SCHED_PRIORITY && view->preemption;
+}
+
+static bool can_be_released(const struct pass *p, int i)
+{
+    const struct sched_request *r = &p->view->requests[i];
+    return r->state == SCHED_RUNNING && r->preemptible && p->decisions[i].action == SCHED_KEEP;
+}
+
+// When a limit was lowered, the last in order go.
+static void release_over_limits(struct pass *p)
+{
+    for (int k = p->n - 1; k >= 0; k--) {
+        int i = p->order[k], group = p->view->requests[i].group;
+        int cap = p->view->groups[group].max_slots;
+        if (cap && p->staying[group] > cap && can_be_released(p, i)) pass_release(p, i);
+    }
+}
+
+// Releases as little as possible of what is behind place k of the order, so that the request there
+// fits; nothing if that is not enough. Returns the last one released, -1: none.
+static int release_for(struct pass *p, int k)
+{
+    const struct sched_request *requests = p->view->requests;
+    int i = p->order[k], last = -1;
+    for (int v = k + 1; v < p->n; v++)
+        if (can_be_released(p, p->order[v])) room_leave(&p->room, &requests[p->order[v]]);
+    bool enough = pass_fits(p, i, ROOM_FREED);
+    for (int v = k + 1; v < p->n; v++) { // the most important are the first to be spared
+        int victim = p->order[v];
+        if (!can_be_released(p, victim)) continue;
+        room_return(&p->room, &requests[victim]);
+        if (!enough || pass_fits(p, i, ROOM_FREED)) continue;
+        pass_release(p, victim);
+        last = victim;
+    }
+    return last;
+}
+
+// Room is found in what is stopping already, or is made. Others get none of it.
+static bool make_room(struct pass *p, int k)
+{
+    int i = p->order[k], stops = -1;
+    if (!pass_fits(p, i, ROOM_FREED)) stops = release_for(p, k);
+    if (!pass_fits(p, i, ROOM_FREED)) return false;
+    pass_hold(p, i);
+    pass_wait(p, i, SCHED_WHY_FREEING, 0, stops);
+    return true;
+}
+
+void priority_plan(struct pass *p)
+{
+    int first_waiting = -1;
+    if (preempts(p->view)) release_over_limits(p);
+    for (int k = 0; k < p->n; k++) {
+        int i = p->order[k];
+        if (!pass_is_candidate(p, i)) continue;
+        bool backfill = first_waiting >= 0;
+        bool may_start = !backfill || (preempts(p->view) && p->view->requests[i].preemptible);
+        bool fits = pass_fits(p, i, ROOM_NOW);
+        if (fits && may_start) {
+            pass_start(p, i, backfill);
+            continue;
+        }
+        if (!backfill) first_waiting = i;
+        if (fits)
+            pass_wait(p, i, SCHED_WHY_TURN, 0, first_waiting);
+        else if (!may_start || !preempts(p->view) || !make_room(p, k))
+            pass_wait_for_slots(p, i, first_waiting);
+    }
+}
