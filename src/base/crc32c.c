@@ -3,8 +3,8 @@
 
 #include "base/banned.h"
 
-// For the last few bytes, and for processors without the instruction, which are rare enough to wait:
-// 16 remainders instead of 256.
+// For the last few bytes, and for processors without the instruction, which are rare enough to
+// wait: 16 remainders instead of 256.
 static uint32_t add_bytes(uint32_t crc, const unsigned char *p, size_t n)
 {
     static const uint32_t remainder[16] = {

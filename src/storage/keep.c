@@ -39,8 +39,8 @@ static void keep_first(struct ranking r, size_t n, int64_t limit, size_t *index,
     if (n_ranked) qsort_r(index, n_ranked, sizeof *index, compare, &r);
     int64_t rank = 0;
     for (size_t i = 0; i < n_ranked; i++) {
-        bool same_group = i && (!r.by_trial || r.items[index[i]].trial_id ==
-                                                   r.items[index[i - 1]].trial_id);
+        bool same_group =
+            i && (!r.by_trial || r.items[index[i]].trial_id == r.items[index[i - 1]].trial_id);
         rank = same_group ? rank + 1 : 1;
         if (rank <= limit) keep[index[i]] = true;
     }
@@ -50,9 +50,8 @@ void keep_choose(const struct keep_item *items, size_t n, const struct keep_poli
                  bool *keep)
 {
     size_t *index = xcalloc(n + 1, sizeof *index);
-    struct ranking best = {.items = items,
-                           .by_metric = true,
-                           .larger_is_better = policy->larger_is_better};
+    struct ranking best = {
+        .items = items, .by_metric = true, .larger_is_better = policy->larger_is_better};
     struct ranking best_of_trial = best, latest = {.items = items, .by_trial = true};
     best_of_trial.by_trial = true;
     for (size_t i = 0; i < n; i++)

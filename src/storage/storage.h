@@ -23,13 +23,13 @@
 #include <stddef.h>
 
 // Files that every checkpoint of a trial has.
-#define CKPT_STATE "state-dict.pth"      // weights, optimizers, schedules, callbacks
-#define CKPT_CONFIG "config.json"        // experiment configuration, hyperparameters
-#define CKPT_LOOP "loop.json"            // position and counters
-#define CKPT_METADATA "metadata.json"    // the user's
-#define CKPT_CODE "code"                 // directory: the model definition
-#define CKPT_RNG_FORMAT "rng-%d.json"    // of each rank
-#define CKPT_MANIFEST "manifest.json"    // written by ckpt_commit()
+#define CKPT_STATE "state-dict.pth"   // weights, optimizers, schedules, callbacks
+#define CKPT_CONFIG "config.json"     // experiment configuration, hyperparameters
+#define CKPT_LOOP "loop.json"         // position and counters
+#define CKPT_METADATA "metadata.json" // the user's
+#define CKPT_CODE "code"              // directory: the model definition
+#define CKPT_RNG_FORMAT "rng-%d.json" // of each rank
+#define CKPT_MANIFEST "manifest.json" // written by ckpt_commit()
 
 // --- the store: a base directory. Its functions may be called from several threads.
 
@@ -129,12 +129,11 @@ int ckpt_verify(struct store *s, struct uuid id, struct ckpt_info *out, det_err 
 
 // The newest checkpoint of a trial that is whole. *skipped lists those that are not; its arena is
 // the caller's. DET_ENOTFOUND if there is none.
-int ckpt_find_newest(struct store *s, int64_t trial_id, struct arena *arena,
-                     struct ckpt_info *out, struct ckpt_list *skipped, det_err *err);
+int ckpt_find_newest(struct store *s, int64_t trial_id, struct arena *arena, struct ckpt_info *out,
+                     struct ckpt_list *skipped, det_err *err);
 
 // The path of a checkpoint's file, or of the checkpoint itself if name is NULL. Lives in the arena.
-const char *ckpt_file(const struct store *s, struct uuid id, const char *name,
-                      struct arena *arena);
+const char *ckpt_file(const struct store *s, struct uuid id, const char *name, struct arena *arena);
 
 // Deletes a checkpoint; it disappears at once and as a whole. DET_ENOTFOUND if there is none.
 int ckpt_delete(struct store *s, struct uuid id, det_err *err);

@@ -66,9 +66,8 @@ static int manifest_load(int dir, const char *id, struct arena *arena, struct ma
 
 static struct ckpt_info manifest_info(const struct manifest *m)
 {
-    struct ckpt_info info = {.trial_id = m->trial_id,
-                             .steps_completed = m->steps_completed,
-                             .saved_us = m->saved_us};
+    struct ckpt_info info = {
+        .trial_id = m->trial_id, .steps_completed = m->steps_completed, .saved_us = m->saved_us};
     if (uuid_parse(m->id, &info.id, NULL)) memset(&info.id, 0, sizeof info.id);
     for (size_t i = 0; i < m->files.n; i++)
         info.n_bytes += m->files.items[i].n_bytes;

@@ -66,8 +66,7 @@ static void ckpt_free(struct ckpt *c)
 int ckpt_begin(struct store *s, const struct ckpt_info *info, struct ckpt **out, det_err *err)
 {
     struct ckpt *c = xcalloc(1, sizeof *c);
-    *c = (struct ckpt){
-        .store = s, .info = *info, .dir = -1, .lock = -1, .path = BUF_INIT(8 << 10)};
+    *c = (struct ckpt){.store = s, .info = *info, .dir = -1, .lock = -1, .path = BUF_INIT(8 << 10)};
     int rc = draw_id(&c->info.id, err);
     if (!rc) {
         uuid_format(c->info.id, c->id);
@@ -112,12 +111,8 @@ const char *ckpt_path(struct ckpt *c, const char *name, det_err *err)
 
 int ckpt_put(struct ckpt *c, const char *name, struct str content, det_err *err)
 {
-    struct fs_writer w = FS_WRITER_INIT;
     int rc = find_path(c, name, err);
-    if (!rc) rc = fs_writer_open(&w, buf_str(&c->path).ptr, err);
-    if (!rc) rc = fs_writer_add(&w, content.ptr, content.len, err);
-    if (!rc) rc = fs_writer_commit(&w, err);
-    fs_writer_close(&w);
+    if (!rc) rc = fs_create(buf_str(&c->path).ptr, content, err); // synced by ckpt_commit()
     return rc ? det_wrap(err, "checkpoint %s", c->id) : rc;
 }
 
@@ -189,6 +184,17 @@ static int64_t next_saved_us(struct store *s)
     return now;
 }
 
+static int write_synced(struct ckpt *c, const char *name, struct str content, det_err *err)
+{
+    struct fs_writer w = FS_WRITER_INIT;
+    int rc = find_path(c, name, err);
+    if (!rc) rc = fs_writer_open(&w, buf_str(&c->path).ptr, err);
+    if (!rc) rc = fs_writer_add(&w, content.ptr, content.len, err);
+    if (!rc) rc = fs_writer_commit(&w, err);
+    fs_writer_close(&w);
+    return rc;
+}
+
 static int write_manifest(struct ckpt *c, const struct survey *all, det_err *err)
 {
     const struct manifest m = {.id = c->id,
@@ -198,7 +204,7 @@ static int write_manifest(struct ckpt *c, const struct survey *all, det_err *err
                                .files = {all->files, all->n}};
     struct buf text = BUF_INIT(MANIFEST_MAX_BYTES);
     manifest_encode(&m, &text);
-    int rc = buf_ok(&text) ? ckpt_put(c, CKPT_MANIFEST, buf_str(&text), err)
+    int rc = buf_ok(&text) ? write_synced(c, CKPT_MANIFEST, buf_str(&text), err)
                            : det_fail(err, DET_ELIMIT, "it has too many files: %zu", all->n);
     buf_done(&text);
     return rc;
@@ -221,8 +227,8 @@ static int seal(struct ckpt *c, det_err *err)
     return rc;
 }
 
-// The last steps. From the rename on the checkpoint is there; its lock goes last, because without it
-// a store_clean() elsewhere would take the directory for one that nobody is writing.
+// The last steps. From the rename on the checkpoint is there; its lock goes last, because without
+// it a store_clean() elsewhere would take the directory for one that nobody is writing.
 static int publish(struct ckpt *c, det_err *err)
 {
     int base = c->store->dir;

@@ -16,8 +16,8 @@ struct ckpt_writer {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     enum state state;
-    struct ckpt_job job;         // the caller's while IDLE and OVER, the thread's while QUEUED
-    struct ckpt_info info;       // what was committed
+    struct ckpt_job job;   // the caller's while IDLE and OVER, the thread's while QUEUED
+    struct ckpt_info info; // what was committed
     int rc;
     det_err err;
 };

@@ -1,5 +1,6 @@
-// sys/dir.h: directories, held open by descriptor. Below one that is open, a name is a relative path
-// whose steps are never symbolic links, so that whoever can write there cannot lead us elsewhere.
+// sys/dir.h: directories, held open by descriptor. Below one that is open, a name is a relative
+// path whose steps are never symbolic links, so that whoever can write there cannot lead us
+// elsewhere.
 //   dir_open  dir_open_below  dir_open_file  dir_list  dir_remove  dir_sync
 #pragma once
 

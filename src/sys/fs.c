@@ -48,6 +48,19 @@ static ssize_t read_full(int fd, char *to, size_t n)
     return (ssize_t)done;
 }
 
+static int write_all(int fd, const char *from, size_t n)
+{
+    enum { AT_ONCE = 1 << 30 }; // Linux writes at most 2 GB per call
+    while (n) {
+        ssize_t wrote = write(fd, from, MIN(n, (size_t)AT_ONCE));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return -1;
+        from += wrote;
+        n -= (size_t)wrote;
+    }
+    return 0;
+}
+
 int fs_read(const char *path, struct buf *out, det_err *err)
 {
     char piece[16 << 10];
@@ -66,6 +79,15 @@ int fs_read(const char *path, struct buf *out, det_err *err)
         rc = det_fail(err, DET_ELIMIT, "cannot read '%s': it is larger than %zu bytes", path,
                       out->max);
     close(fd);
+    return rc;
+}
+
+int fs_create(const char *path, struct str content, det_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return fs_fail(err, "create", path);
+    int rc = write_all(fd, content.ptr, content.len) < 0 ? fs_fail(err, "write", path) : 0;
+    if (close(fd) < 0 && !rc) rc = fs_fail(err, "write", path);
     return rc;
 }
 
@@ -142,17 +164,9 @@ int fs_writer_open(struct fs_writer *w, const char *path, det_err *err)
 
 int fs_writer_add(struct fs_writer *w, const void *bytes, size_t n, det_err *err)
 {
-    enum { AT_ONCE = 1 << 30 }; // Linux writes at most 2 GB per call
-    const char *from = bytes;
     ASSERT(w->fd >= 0);
-    while (n) {
-        ssize_t wrote = write(w->fd, from, MIN(n, (size_t)AT_ONCE));
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return fs_fail(err, "write", w->path);
-        from += wrote;
-        n -= (size_t)wrote;
-        w->n_bytes += (uint64_t)wrote;
-    }
+    if (write_all(w->fd, bytes, n) < 0) return fs_fail(err, "write", w->path);
+    w->n_bytes += n;
     return 0;
 }
 

@@ -1,7 +1,7 @@
 // sys/fs.h: files. Every error names the path and repeats what the system said; a full disk is
 // DET_ENOSPC, a missing file DET_ENOTFOUND, anything else DET_EIO.
-//   fs_fail  fs_read  fs_map  fs_unmap  fs_writer_open  fs_writer_add  fs_writer_commit
-//   fs_writer_close
+//   fs_fail  fs_read  fs_create  fs_map  fs_unmap  fs_writer_open  fs_writer_add
+//   fs_writer_commit  fs_writer_close
 #pragma once
 
 #include "base/buf.h"
@@ -13,6 +13,9 @@ int fs_fail(det_err *err, const char *verb, const char *path);
 
 // Replaces the content of out by that of a file of any kind. DET_ELIMIT beyond out->max bytes.
 int fs_read(const char *path, struct buf *out, det_err *err);
+
+// Writes a new file, as it is: not atomic and not synced, for whoever cares for that himself.
+int fs_create(const char *path, struct str content, det_err *err);
 
 // Maps a regular file for reading. Who shortens it in place meanwhile ends the process (SIGBUS);
 // files written by fs_writer are replaced, never changed, so a mapping of them stays whole.

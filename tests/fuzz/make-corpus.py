@@ -90,6 +90,30 @@ def npy_seeds():
             write('npy', f'{i}-{len(shape)}d-{array.size}', out.getvalue())
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def manifest_seeds():
+    def pack(*names):
+        files = [{'name': name, 'bytes': len(name), 'crc32c': crc32c(name.encode())} for name in names]
+        m = {'version': 1, 'id': '11111111-2222-4333-8444-555555555555', 'trial_id': 7, 'steps_completed': 100,
+             'saved_us': 1700000000000000, 'files': files, 'checksum': 0}
+        m['checksum'] = crc32c((json.dumps(m, indent=1) + '\n').encode())
+        return (json.dumps(m, indent=1) + '\n').encode()
+    write('manifest', 'none', pack())
+    write('manifest', 'some', pack('code/model_def.c', 'loop.json', 'state-dict.pth'))
+    write('manifest', 'outside', pack('../x'))
+    write('manifest', 'absolute', pack('/etc/passwd'))
+    write('manifest', 'twice', pack('a', 'a'))
+
+
 torch_seeds()
 safetensors_seeds()
 npy_seeds()
+manifest_seeds()

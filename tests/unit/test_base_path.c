@@ -7,9 +7,10 @@ static void test_path_normal__resolves_every_step(void **state)
     (void)state;
     static const struct {
         const char *path, *normal;
-    } rows[] = {{"/a/b", "/a/b"},  {"/a//b/./c/", "/a/b/c"}, {"/a/../b", "/b"}, {"/../..", ""},
-                {"/", ""},         {"a/b", "/a/b"},          {"/a/b/..", "/a"}, {"/..a/b..", "/..a/b.."},
-                {"/a/b/../..", ""}};
+    } rows[] = {
+        {"/a/b", "/a/b"},  {"/a//b/./c/", "/a/b/c"}, {"/a/../b", "/b"}, {"/../..", ""},
+        {"/", ""},         {"a/b", "/a/b"},          {"/a/b/..", "/a"}, {"/..a/b..", "/..a/b.."},
+        {"/a/b/../..", ""}};
     struct arena arena = ARENA_INIT;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal(path_normal(&arena, rows[i].path), rows[i].normal);
@@ -29,7 +30,8 @@ static void test_path_is_inside__compares_whole_steps(void **state)
 static void test_path_is_plain__refuses_what_leads_elsewhere(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "/", "/a", "a/", "a//b", ".", "a/./b", "..", "a/..", "../a"};
+    static const char *const bad[] = {"",  "/",     "/a", "a/",   "a//b",
+                                      ".", "a/./b", "..", "a/..", "../a"};
     static const char *const good[] = {"a", "a/b", "...", ".a", "a../b"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(path_is_plain(str_from(bad[i])));

@@ -91,8 +91,8 @@ static void test_path__stays_inside(void **state)
     det_err err = {0};
     struct store *s = new_store("inside");
     struct ckpt *c = NULL;
-    static const char *const bad[] = {"",    "/etc/passwd", "../x", "a/../../x", "a//b",
-                                      "./a", "a/",          ".."};
+    static const char *const bad[] = {"",     "/etc/passwd", "../x", "a/../../x",
+                                      "a//b", "./a",         "a/",   ".."};
     assert_ok(ckpt_begin(s, &(struct ckpt_info){0}, &c, &err), &err);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(ckpt_path(c, bad[i], &err));

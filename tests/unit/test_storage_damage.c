@@ -92,6 +92,39 @@ static void test_find__says_that_nothing_is_left(void **state)
     store_close(s);
 }
 
+// Manifests with right checksums, as tests/fuzz/make-corpus.py writes them.
+static void test_verify__refuses_manifests_that_lead_elsewhere(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        int code;
+        const char *text;
+    } rows[] = {{"none.json", 0, ""},
+                {"some.json", DET_ECORRUPT, "cannot open the directory 'code'"},
+                {"outside.json", DET_ECORRUPT, "the file name '../x' leads elsewhere"},
+                {"absolute.json", DET_ECORRUPT, "the file name '/etc/passwd' leads elsewhere"},
+                {"twice.json", DET_ECORRUPT, "'a' is out of order"}};
+    det_err err = {0};
+    struct arena arena = ARENA_INIT;
+    struct store *s = new_store("hostile");
+    struct uuid id;
+    assert_int_equal(uuid_parse("11111111-2222-4333-8444-555555555555", &id, &err), 0);
+    write_bytes(temp_path("hostile/x"), "../x", 4);
+    assert_int_equal(mkdir(ckpt_file(s, id, NULL, &arena), 0777), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct buf text = BUF_INIT(10000);
+        const char *path = arena_printf(&arena, "tests/golden/manifest/%s", rows[i].file);
+        assert_ok(fs_read(path, &text, &err), &err);
+        write_bytes(ckpt_file(s, id, CKPT_MANIFEST, &arena), text.ptr, text.len);
+        buf_done(&text);
+        assert_int_equal(ckpt_verify(s, id, NULL, &err), rows[i].code);
+        if (rows[i].code) assert_failed_with(&err, rows[i].code, rows[i].text);
+    }
+    arena_done(&arena);
+    store_close(s);
+}
+
 // A checkpoint that was copied to another name is not that other one.
 static void test_verify__notices_another_checkpoints_manifest(void **state)
 {
@@ -130,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find__skips_every_damage),
         cmocka_unit_test(test_find__says_that_nothing_is_left),
+        cmocka_unit_test(test_verify__refuses_manifests_that_lead_elsewhere),
         cmocka_unit_test(test_verify__notices_another_checkpoints_manifest),
         cmocka_unit_test(test_verify__does_not_follow_links_to_directories),
     };
