@@ -30,7 +30,13 @@ extern "C" {
     E(ENOSPC, -8, "no space left", 507)                                                            \
     E(ECORRUPT, -9, "damaged data", 422)                                                           \
     E(ELIMIT, -10, "limit exceeded", 413)                                                          \
-    E(EUNSUPPORTED, -11, "not supported", 501)
+    E(EUNSUPPORTED, -11, "not supported", 501)                                                     \
+    E(EAUTH, -12, "not authenticated", 401)                                                        \
+    E(EDENIED, -13, "not allowed", 403)                                                            \
+    E(EBUSY, -14, "too many requests", 429)                                                        \
+    E(EUNREACHABLE, -15, "not reachable", 503)                                                     \
+    E(ETIMEOUT, -16, "took too long", 504)                                                         \
+    E(ECANCELED, -17, "canceled", 499)
 // clang-format on
 
 enum {
