@@ -1,0 +1,217 @@
+// Unit exchange.c: a request from its head to its handler. Called by server.c as parts arrive; each
+// check stands before the work that it saves.
+#include "http/exchange.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include <strings.h>
+#include <unistd.h>
+
+enum { SHORT_BODY_BYTES = 64 << 10 };
+
+struct exchange *exchange_new(const struct http_server_opts *opts, struct loop *loop)
+{
+    struct exchange *x = xcalloc(1, sizeof *x);
+    x->opts = opts;
+    x->loop = loop;
+    x->req.arena = &x->arena;
+    x->req.user = opts->user;
+    x->reply.fd = -1;
+    return x;
+}
+
+void exchange_free(struct exchange *x)
+{
+    if (!x) return;
+    stream_free(x->reply.stream);
+    reply_done(&x->reply);
+    buf_done(&x->body);
+    arena_done(&x->arena);
+    free(x);
+}
+
+void pairs_add(struct pairs *pairs, struct arena *arena, const char *name, const char *value)
+{
+    struct pair *p = arena_alloc(arena, sizeof *p);
+    p->name = arena_strdup(arena, name);
+    p->value = arena_strdup(arena, value);
+    if (pairs->last)
+        pairs->last->next = p;
+    else
+        pairs->first = p;
+    pairs->last = p;
+}
+
+const char *pairs_find(const struct pairs *pairs, const char *name)
+{
+    for (const struct pair *p = pairs->first; p; p = p->next)
+        if (!strcasecmp(p->name, name)) return p->value;
+    return NULL;
+}
+
+// --- framing: what two servers in a row could understand in two ways is refused
+
+static bool is_token(const char *name)
+{
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "abcdefghijklmnopqrstuvwxyz";
+    return *name && strspn(name, allowed) == strlen(name);
+}
+
+struct framing {
+    int n_lengths, n_encodings;
+    bool is_good;
+    int64_t n_bytes; // of the body, if it is said; else -1
+};
+
+static struct framing read_framing(const struct exchange *x)
+{
+    struct framing f = {.is_good = true, .n_bytes = -1};
+    for (const struct pair *p = x->headers.first; p; p = p->next) {
+        if (!is_token(p->name)) f.is_good = false;
+        if (!strcasecmp(p->name, "Content-Length")) {
+            f.n_lengths++;
+            bool digits = *p->value && strspn(p->value, "0123456789") == strlen(p->value);
+            if (!digits || !number_to_int(str_from(p->value), 10, &f.n_bytes)) f.is_good = false;
+        } else if (!strcasecmp(p->name, "Transfer-Encoding")) {
+            f.n_encodings++;
+            if (strcasecmp(p->value, "chunked")) f.is_good = false;
+        }
+    }
+    if (f.n_lengths + f.n_encodings > 1) f.is_good = false;
+    return f;
+}
+
+// --- the host: a web page of somebody else must not reach a server on this machine by giving its
+// own name our address
+
+static bool is_local_name(const char *host)
+{
+    size_t n = strcspn(host, ":");
+    if (host[0] == '[') n = strcspn(host, "]") + 1;
+    struct str name = {host, n};
+    return str_eq(name, STR("127.0.0.1")) || str_eq(name, STR("[::1]")) ||
+           (n == 9 && !strncasecmp(host, "localhost", n));
+}
+
+bool host_is_local(const char *host)
+{
+    return !host || !strcmp(host, "localhost") || !strcmp(host, "::1") ||
+           !strncmp(host, "127.", strlen("127."));
+}
+
+static bool host_is_ours(const struct exchange *x)
+{
+    const char *host = pairs_find(&x->headers, "Host");
+    return !host || is_local_name(host) || !host_is_local(x->opts->host);
+}
+
+// --- head
+
+static int method_of(const char *name)
+{
+    if (!strcmp(name, "HEAD")) return HTTP_GET;
+    for (int i = 0; i < HTTP_N_METHODS; i++)
+        if (!strcmp(name, http_method_name((enum http_method)i))) return i;
+    return -1;
+}
+
+static bool find_route(struct exchange *x, const char *method, const char *target)
+{
+    const char *allow;
+    switch (route_find(x, method_of(method), target, &allow)) {
+    case ROUTE_FOUND:
+        return true;
+    case ROUTE_BAD_TEXT:
+        reply_problem(x, 400, "bad request", "the path is not UTF-8 text without NULs");
+        return false;
+    case ROUTE_NO_METHOD:
+        http_set_header(&x->req, "Allow", allow);
+        reply_problem(x, 405, "method not allowed", "%.32s %.200s is not possible, but %s is",
+                      method, target, allow);
+        return false;
+    case ROUTE_NO_PATH:
+        break;
+    }
+    reply_problem(x, 404, "not found", "there is nothing at %.32s %.200s", method, target);
+    return false;
+}
+
+static bool authenticate(struct exchange *x)
+{
+    det_err err = {0};
+    enum http_auth needed = x->req.route->auth;
+    if (needed == HTTP_AUTH_NONE) return true;
+    int rc = x->opts->authenticate
+                 ? x->opts->authenticate(&x->req, needed, &err)
+                 : det_fail(&err, DET_EDENIED, "this server knows nobody who may do this");
+    if (rc) http_reply_error(&x->req, &err);
+    return !rc;
+}
+
+static void refuse_large(struct exchange *x)
+{
+    reply_problem(x, 413, "content too large", "the body may have at most %zu bytes", x->body.max);
+}
+
+static void check_head(struct exchange *x, const char *method, const char *target, int64_t n_bytes)
+{
+    if (!host_is_ours(x)) {
+        reply_problem(x, 421, "misdirected request",
+                      "this server is reached as localhost or 127.0.0.1 only");
+        return;
+    }
+    if (!find_route(x, method, target)) return;
+    size_t max = x->req.route->max_body;
+    x->body.max = max ? max : HTTP_MAX_BODY;
+    if (n_bytes > (int64_t)x->body.max)
+        refuse_large(x);
+    else if (authenticate(x))
+        input_read_query(x);
+}
+
+void exchange_begin(struct exchange *x, const char *method, const char *target)
+{
+    struct framing framing = read_framing(x);
+    if (!framing.is_good) {
+        http_set_header(&x->req, "Connection", "close");
+        reply_problem(x, 400, "bad request", "the headers do not say clearly where the body ends");
+        return;
+    }
+    check_head(x, method, target, framing.n_bytes);
+    // Closing with a body unread may destroy the answer on its way, so a short one is read.
+    x->reads_on = framing.n_bytes > 0 && framing.n_bytes <= SHORT_BODY_BYTES;
+}
+
+// --- body
+
+bool exchange_add_body(struct exchange *x, const char *bytes, size_t n)
+{
+    if (x->state != EXCHANGE_OPEN) return true; // see reads_on
+    // What is too much is thrown away, up to a point, so that the client hears why.
+    x->n_body += n;
+    if (x->n_body <= x->body.max)
+        buf_add(&x->body, bytes, n);
+    else
+        buf_clear(&x->body);
+    return x->n_body <= 2 * x->body.max + HTTP_MAX_BODY;
+}
+
+void exchange_run(struct exchange *x)
+{
+    ASSERT(x->state == EXCHANGE_OPEN);
+    if (x->n_body > x->body.max) {
+        refuse_large(x);
+        return;
+    }
+    x->req.body = buf_str(&x->body);
+    if (!input_read_body(x)) return;
+    det_err err = {0};
+    int rc = x->req.route->handle(&x->req, &err);
+    if (rc) {
+        ASSERT(x->state == EXCHANGE_OPEN);
+        http_reply_error(&x->req, &err);
+    }
+    ASSERT(x->state != EXCHANGE_OPEN); // a handler answers, fails or says http_later()
+}

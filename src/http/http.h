@@ -1,0 +1,233 @@
+// http/http.h: HTTP for the master and for those who talk to it.
+//
+// A server is a table of routes on an event loop (sys/loop.h). A row says what a request must look
+// like; the handler sees only requests that do:
+//
+//     static int handle_kill(struct http_request *req, det_err *err)
+//     {
+//         struct master *m = req->user;
+//         int rc = trial_kill(m, http_param_int(req, "trial"), err);
+//         if (!rc) http_reply_empty(req);
+//         return rc;                        // a failure is answered with the error's HTTP status
+//     }
+//     static const struct http_route trial_routes[] = {
+//         {HTTP_POST, "/api/v1/trials/{trial:int}/kill", .handle = handle_kill,
+//          .summary = "Ends a trial at once."},
+//     };
+//     const struct http_table tables[] = {HTTP_TABLE(trial_routes)};
+//     server = http_server_new(loop, &(struct http_server_opts){
+//         .tables = tables, .n_tables = 1, .port = 8080, .authenticate = check_token}, &err);
+//
+// Everything of a server happens in the thread of its loop. Slow or oversized requests, broken
+// framing and unknown hosts are refused before any handler runs.
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/field.h"
+#include "base/str.h"
+#include "det/err.h"
+#include "sys/loop.h"
+
+// --- routes
+
+enum http_method {
+    HTTP_GET, // HEAD is answered as GET, without the body
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_PATCH,
+    HTTP_DELETE,
+    HTTP_N_METHODS
+};
+
+const char *http_method_name(enum http_method method);
+
+// Who may call. The server's authenticate() decides; zero is the strictest that users can pass.
+enum http_auth {
+    HTTP_AUTH_USER,
+    HTTP_AUTH_ADMIN,
+    HTTP_AUTH_TASK, // with an allocation's token
+    HTTP_AUTH_ANY,  // a user or a task
+    HTTP_AUTH_NONE, // everybody; authenticate() is not asked
+};
+
+enum http_content {
+    HTTP_JSON,
+    HTTP_EVENTS, // text/event-stream
+    HTTP_LINES,  // application/x-ndjson: one JSON object a line
+    HTTP_TEXT,
+    HTTP_BYTES,
+    HTTP_N_CONTENTS
+};
+
+const char *http_content_type(enum http_content content);
+
+struct http_request;
+
+// Answers the request (or starts a stream) and returns 0; or returns http_later() and answers when
+// it can; or fails, and the error is the answer.
+typedef int (*http_handler)(struct http_request *req, det_err *err);
+
+struct http_route {
+    enum http_method method;
+    // "/trials/{trial:int}/logs": {name} is one segment, {name:int} one of digits only, {name*} (at
+    // the end) all that follows, slashes included. The first row that matches is taken.
+    const char *path;
+    enum http_auth auth;
+    http_handler handle;
+    size_t max_body;                 // bytes; 0: HTTP_MAX_BODY
+    const struct field_table *query; // parameters after the '?'; NULL: taken as they are
+    const struct field_table *input; // the JSON body; NULL: taken as it is
+    const struct field_table *output;
+    enum http_content content; // of the answer
+    const char *summary;       // one sentence, for the reference
+};
+
+enum { HTTP_MAX_BODY = 1 << 20 };
+
+struct http_table {
+    const struct http_route *rows;
+    size_t n;
+};
+
+#define HTTP_TABLE(array)                        \
+    {                                            \
+        (array), sizeof(array) / sizeof *(array) \
+    }
+
+// --- requests
+
+// Lives until its answer is complete.
+struct http_request {
+    const struct http_route *route;
+    struct arena *arena; // as long as the request
+    void *user;          // of http_server_opts
+    void *identity;      // who calls, left here by authenticate()
+    const void *query;   // the struct of route->query
+    const void *input;   // the struct of route->input
+    struct str body;     // as it came
+};
+
+// Parts of the path. The names must be in the route; the text is decoded, valid UTF-8 without NULs.
+struct str http_param(const struct http_request *req, const char *name);
+int64_t http_param_int(const struct http_request *req, const char *name); // of a {name:int}
+
+// Decoded, NUL-terminated, the first of that name; NULL if it is not there.
+const char *http_query(const struct http_request *req, const char *name);
+const char *http_header(const struct http_request *req, const char *name); // any case
+const char *http_cookie(struct http_request *req, const char *name);
+
+// The token of "Authorization: Bearer ..." or of a task's "X-Allocation-Token: Bearer ..." (also
+// with the prefix Grpc-Metadata-). NULL if there is none.
+const char *http_token(struct http_request *req);
+
+const char *http_peer(const struct http_request *req); // address of the client, without a port
+
+// --- answers: exactly one for each request
+
+void http_set_header(struct http_request *req, const char *name, const char *value); // copied
+
+void http_reply(struct http_request *req, int status, const char *content_type, struct str body);
+void http_reply_static(struct http_request *req, int status, const char *content_type,
+                       struct str body); // body is not copied and must outlive the server
+void http_reply_json(struct http_request *req, int status, struct buf *json); // takes the content
+void http_reply_output(struct http_request *req, const void *output); // 200, by route->output
+void http_reply_empty(struct http_request *req);                      // 200, {}
+void http_reply_error(struct http_request *req, const det_err *err);
+
+// A regular file. name is what browsers save it as; NULL: shown, not saved.
+int http_reply_file(struct http_request *req, const char *path, const char *content_type,
+                    const char *name, det_err *err);
+
+// For `return http_later(req)`: the request is kept, and one of the above is called by the loop's
+// thread when the answer is known. Who waits must do so with a timer; clients that went away are
+// only noticed then.
+int http_later(struct http_request *req);
+
+// --- streams: answers without a known end
+
+struct http_stream;
+
+struct http_stream_opts {
+    const char *content_type; // NULL: that of the route
+    // Called when the client can take more and nothing is queued: writes some, or ends the stream,
+    // or does nothing and writes later. NULL: everything is pushed.
+    void (*pull)(void *ctx, struct http_stream *stream);
+    // Once, when the stream is over for whatever reason; the stream must not be used any more.
+    void (*closed)(void *ctx);
+    void *ctx;
+    size_t max_queue; // a client that lags behind by more bytes is dropped; 0: HTTP_MAX_QUEUE
+};
+
+enum { HTTP_MAX_QUEUE = 1 << 20 };
+
+struct http_stream *http_stream_start(struct http_request *req,
+                                      const struct http_stream_opts *opts);
+void http_stream_write(struct http_stream *stream, struct str bytes); // copied
+void http_stream_end(struct http_stream *stream);
+
+// Server-sent events. A stream of content type text/event-stream gets a comment every 15 s, by
+// which a client that is gone is noticed. id and event may be NULL; lines of data are kept apart.
+void http_send_event(struct http_stream *stream, const char *id, const char *event,
+                     struct str data);
+
+// --- the server
+
+struct http_server;
+
+struct http_server_opts {
+    const struct http_table *tables;
+    size_t n_tables;
+    const char *host;               // an address; NULL: 127.0.0.1
+    int port;                       // 0: any
+    const char *tls_cert, *tls_key; // PEM files; both or none
+    bool insecure; // without TLS, beyond the loopback interface is refused unless this is set
+    void *user;    // for handlers
+    // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
+    // you) or DET_EDENIED (not you). NULL: nobody may call anything but HTTP_AUTH_NONE.
+    int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
+    int max_connections; // 0: 10000
+    int max_per_address; // 0: no limit
+    // Limits for slow clients; 0: 10 s, 15 s, 16 KiB/s.
+    int64_t head_timeout_us, idle_timeout_us;
+    int64_t min_bytes_per_s;
+};
+
+struct http_server *http_server_new(struct loop *loop, const struct http_server_opts *opts,
+                                    det_err *err);
+
+// Closes all connections. Requests that wait for an answer are gone; their streams are closed.
+void http_server_free(struct http_server *server);
+
+int http_server_port(const struct http_server *server);
+
+// Serves a connected stream socket as if it had been accepted; takes the descriptor.
+int http_server_adopt(struct http_server *server, int fd, det_err *err);
+
+struct http_stats {
+    uint64_t n_requests;
+    uint64_t n_status[6]; // by first digit: n_status[2] were answered 2xx
+    uint64_t n_dropped;   // connections closed because they were too slow or lagged behind
+    uint64_t n_bytes_in;  // of bodies
+    int n_connections, n_streams, n_waiting;
+};
+
+const struct http_stats *http_server_stats(const struct http_server *server);
+
+// --- what is generated from the table
+
+struct http_api_info {
+    const char *title, *version, *description;
+};
+
+// The OpenAPI 3.0 document of the routes, as JSON.
+void http_openapi(const struct http_table *tables, size_t n_tables,
+                  const struct http_api_info *info, struct buf *out);
+
+// --- Prometheus text
+
+enum prom_type { PROM_COUNTER, PROM_GAUGE };
+
+// "# HELP det_x ...", then any number of samples. labels: "state=\"active\"" or NULL.
+void prom_family(struct buf *out, const char *name, enum prom_type type, const char *help);
+void prom_sample(struct buf *out, const char *name, const char *labels, double value);

@@ -1,0 +1,142 @@
+// Unit stream.c: answers without a known end: a queue between who writes (the loop's thread, when
+// something happens) and the transport (when the client can take more).
+#include "http/exchange.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+enum { HEARTBEAT_US = 15 * 1000000, KEPT_BYTES = 64 << 10 };
+
+struct http_stream {
+    struct exchange *x;
+    struct http_stream_opts opts;
+    struct buf queue;
+    size_t n_taken; // bytes of queue that were sent
+    bool ended, dropped, waits;
+    void (*wake)(void *transport);
+    void *transport;
+    struct loop_timer heartbeat; // of event streams
+};
+
+static void wake(struct http_stream *stream)
+{
+    if (!stream->waits) return;
+    stream->waits = false;
+    stream->wake(stream->transport);
+}
+
+static void beat(void *ctx)
+{
+    struct http_stream *stream = ctx;
+    if (stream->waits) http_stream_write(stream, STR(":\n\n"));
+    loop_timer_set(stream->x->loop, &stream->heartbeat, HEARTBEAT_US);
+}
+
+struct http_stream *http_stream_start(struct http_request *req, const struct http_stream_opts *opts)
+{
+    struct exchange *x = exchange_of(req);
+    struct http_stream *stream = xcalloc(1, sizeof *stream);
+    const char *type = http_content_type(req->route->content);
+    stream->x = x;
+    stream->opts = *opts;
+    stream->queue.max = opts->max_queue ? opts->max_queue : HTTP_MAX_QUEUE;
+    if (opts->content_type) type = arena_strdup(&x->arena, opts->content_type);
+    x->reply.status = 200;
+    x->reply.content_type = type;
+    x->reply.stream = stream;
+    http_set_header(req, "Cache-Control", "no-store");
+    if (str_starts(str_from(type), str_from(http_content_type(HTTP_EVENTS)))) {
+        stream->heartbeat = (struct loop_timer){.fn = beat, .ctx = stream};
+        loop_timer_set(x->loop, &stream->heartbeat, HEARTBEAT_US);
+    }
+    reply_mark_answered(x);
+    return stream;
+}
+
+void http_stream_write(struct http_stream *stream, struct str bytes)
+{
+    struct buf *queue = &stream->queue;
+    if (stream->ended || stream->dropped) return;
+    if (stream->n_taken == queue->len) {
+        buf_clear(queue);
+        stream->n_taken = 0;
+    } else if (queue->len + bytes.len > queue->max) { // move what is left to the front
+        queue->len -= stream->n_taken;
+        memmove(queue->ptr, queue->ptr + stream->n_taken, queue->len);
+        stream->n_taken = 0;
+    }
+    buf_add(queue, bytes.ptr, bytes.len);
+    stream->dropped = !buf_ok(queue);
+    wake(stream);
+}
+
+void http_stream_end(struct http_stream *stream)
+{
+    stream->ended = true;
+    wake(stream);
+}
+
+static void add_field(struct buf *out, const char *name, struct str value)
+{
+    buf_printf(out, "%s: ", name);
+    for (size_t i = 0; i < value.len; i++) // a line end in it would begin another field
+        buf_addc(out, value.ptr[i] == '\n' || value.ptr[i] == '\r' ? ' ' : value.ptr[i]);
+    buf_addc(out, '\n');
+}
+
+void http_send_event(struct http_stream *stream, const char *id, const char *event, struct str data)
+{
+    struct buf text = BUF_INIT(stream->queue.max);
+    if (id) add_field(&text, "id", str_from(id));
+    if (event) add_field(&text, "event", str_from(event));
+    while (data.ptr)
+        add_field(&text, "data", str_cut(&data, '\n'));
+    buf_addc(&text, '\n');
+    if (!buf_ok(&text)) stream->dropped = true;
+    http_stream_write(stream, buf_str(&text));
+    buf_done(&text);
+}
+
+// --- the transport's side
+
+void stream_on_wake(struct http_stream *stream, void (*fn)(void *transport), void *transport)
+{
+    stream->wake = fn;
+    stream->transport = transport;
+}
+
+enum stream_read stream_read(struct http_stream *stream, char *to, size_t max, size_t *n)
+{
+    struct buf *queue = &stream->queue;
+    bool is_empty = stream->n_taken == queue->len;
+    if (is_empty && !stream->ended && !stream->dropped && stream->opts.pull)
+        stream->opts.pull(stream->opts.ctx, stream);
+    if (stream->dropped) return STREAM_BROKEN;
+    *n = MIN(max, queue->len - stream->n_taken);
+    if (*n) {
+        memcpy(to, queue->ptr + stream->n_taken, *n);
+        stream->n_taken += *n;
+        return STREAM_BYTES;
+    }
+    if (queue->cap > KEPT_BYTES) { // thousands of quiet streams must not hold on to memory
+        buf_done(queue);
+        stream->n_taken = 0;
+    }
+    if (stream->ended) return STREAM_END;
+    stream->waits = true;
+    return STREAM_WAIT;
+}
+
+bool stream_was_dropped(const struct http_stream *stream)
+{
+    return stream->dropped;
+}
+
+void stream_free(struct http_stream *stream)
+{
+    if (!stream) return;
+    loop_timer_clear(stream->x->loop, &stream->heartbeat);
+    if (stream->opts.closed) stream->opts.closed(stream->opts.ctx);
+    buf_done(&stream->queue);
+    free(stream);
+}
