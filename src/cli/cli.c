@@ -1,10 +1,8 @@
 // Unit cli.c: cli_main(): from argv to a row of the command table.
 #include "cli/cli.h"
 
-#include "base/mem.h"
 #include "base/nearest.h"
 #include "cli/command.h"
-#include "cli/print.h"
 
 // The row that the words name; *n_words says how many of them do. NULL if there is none.
 static const struct command *find_command(char **words, int n, int *n_words)
@@ -41,7 +39,7 @@ static int report_unknown(char **words, int n)
     bool known = is_noun(words[0]);
     if (known && n < 2) {
         print_error("'det %s' needs a verb; see 'det help %s'", words[0], words[0]);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
     const char *word = words[known], *best = suggest(word, known ? words[0] : NULL);
     const char *noun = known ? words[0] : "", *space = known ? " " : "";
@@ -51,20 +49,7 @@ static int report_unknown(char **words, int n)
     else
         print_error("there is no command '%s%s%s'; see 'det help%s%s'", noun, space, word, space,
                     noun);
-    return CLI_USAGE;
-}
-
-static int run(const struct command *command, char **words, int n)
-{
-    struct call call = {.command = command, .args = xcalloc((size_t)n + 1, sizeof *call.args)};
-    det_err err;
-    int status = CLI_USAGE;
-    if (call_parse(&call, words, n, &err))
-        print_error("%s", err.msg);
-    else
-        status = call.wants_help ? help_print(command->noun, command->verb) : command->run(&call);
-    free(call.args);
-    return status;
+    return EXIT_USAGE;
 }
 
 static bool is_one_of(const char *word, const char *a, const char *b)
@@ -76,7 +61,7 @@ static int dispatch(char **words, int n)
 {
     if (n == 0) {
         help_print(NULL, NULL);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
     if (is_one_of(words[0], "-h", "--help")) return help_print(NULL, NULL);
     if (is_one_of(words[0], "-v", "--version")) words[0] = "version";
@@ -86,14 +71,14 @@ static int dispatch(char **words, int n)
     const struct command *command = find_command(words, n, &n_words);
     if (!command && words[0][0] == '-') {
         print_error("options come after the command; '%s' is none that stands alone", words[0]);
-        return CLI_USAGE;
+        return EXIT_USAGE;
     }
-    return command ? run(command, words + n_words, n - n_words) : report_unknown(words, n);
+    return command ? call_run(command, words + n_words, n - n_words) : report_unknown(words, n);
 }
 
 int cli_main(int argc, char **argv)
 {
     int status = dispatch(argv + 1, argc > 0 ? argc - 1 : 0);
-    if (!print_finish() && status == CLI_OK) status = CLI_FAILED;
+    if (!print_finish() && status == EXIT_OK) status = EXIT_FAILED;
     return status;
 }

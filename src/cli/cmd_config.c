@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "base/yaml.h"
-#include "cli/print.h"
 #include "config/config.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
@@ -59,7 +58,7 @@ static int run_check(const struct call *call)
     struct arena arena = ARENA_INIT;
     struct diag_list diags = DIAG_INIT(&arena);
     struct buf text = BUF_INIT(YAML_MAX_BYTES);
-    int status = CLI_FAILED;
+    int status = EXIT_FAILED;
     det_err err;
     if (read_input(path, &text, &err)) {
         print_error("%s", err.msg);
@@ -73,7 +72,7 @@ static int run_check(const struct call *call)
         check_text(&arena, buf_str(&text), &opts, call_option(call, "job"), &diags);
     print_diags(&diags);
     if (doc) print_doc(doc, call_option(call, "json"));
-    status = doc ? CLI_OK : CLI_USAGE;
+    status = doc ? EXIT_OK : EXIT_USAGE;
 out:
     buf_done(&text);
     arena_done(&arena);

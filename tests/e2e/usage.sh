@@ -61,7 +61,7 @@ expect_status 2
 expect_err "det: 'det config check' has no option '--jsno'; did you mean '--json'?"
 run "$det" config check a -z
 expect_status 2
-expect_err "det: 'det config check' has no option '-z'; see 'det help config check'"
+expect_err "det: 'det config check' has no option '-z'; see 'det config check --help'"
 run "$det" config check a --json=yes
 expect_status 2
 expect_err "det: the option '--json' takes no value"

@@ -1,9 +1,9 @@
 // Unit call.c: options and arguments of one command, as getopt_long would take them: anywhere,
 // --name value,
 // --name=value, -n value, -nvalue, -abc; -- ends them and - is an argument.
-#include "cli/command.h"
+#include "args/args.h"
 
-#include "base/assert.h"
+#include "base/mem.h"
 #include "base/nearest.h"
 
 static const struct option help_option = {"help", 'h', NULL, "Shows this."};
@@ -24,17 +24,17 @@ static const struct option *find_short(const struct command *c, char letter)
 
 static int unknown_option(const struct command *c, struct str name, det_err *err)
 {
-    char full[64];
+    char full[80];
     struct nearest near = NEAREST_INIT(name);
     for (size_t i = 0; i < c->n_options; i++)
         nearest_offer(&near, c->options[i].name);
-    command_name(c, full, sizeof full);
+    command_line(c, full, sizeof full);
     const char *dashes = name.len > 1 ? "--" : "-";
     if (near.best)
-        return det_fail(err, DET_EINVAL, "'det %s' has no option '%s%.*s'; did you mean '--%s'?",
-                        full, dashes, STR_ARG(name), near.best);
-    return det_fail(err, DET_EINVAL, "'det %s' has no option '%s%.*s'; see 'det help %s'", full,
-                    dashes, STR_ARG(name), full);
+        return det_fail(err, DET_EINVAL, "'%s' has no option '%s%.*s'; did you mean '--%s'?", full,
+                        dashes, STR_ARG(name), near.best);
+    return det_fail(err, DET_EINVAL, "'%s' has no option '%s%.*s'; see '%s --help'", full, dashes,
+                    STR_ARG(name), full);
 }
 
 static int take(struct call *call, const struct option *o, const char *value, det_err *err)
@@ -85,12 +85,11 @@ static int parse_short(struct call *call, char **argv, int n, int *i, det_err *e
 static int check_count(const struct call *call, det_err *err)
 {
     const struct command *c = call->command;
-    char name[64];
-    command_name(c, name, sizeof name);
+    char line[80];
     if (call->n_args >= c->min_args && call->n_args <= c->max_args) return det_ok(err);
-    return det_fail(err, DET_EINVAL, "%s arguments; usage: det %s%s%s",
-                    call->n_args < c->min_args ? "too few" : "too many", name, *c->args ? " " : "",
-                    c->args);
+    return det_fail(err, DET_EINVAL, "%s arguments; usage: %s%s%s",
+                    call->n_args < c->min_args ? "too few" : "too many",
+                    command_line(c, line, sizeof line), *c->args ? " " : "", c->args);
 }
 
 int call_parse(struct call *call, char **argv, int n, det_err *err)
@@ -123,4 +122,32 @@ const char *command_name(const struct command *c, char *out, size_t size)
 {
     snprintf(out, size, "%s%s%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "");
     return out;
+}
+
+const char *command_line(const struct command *c, char *out, size_t size)
+{
+    char name[64];
+    snprintf(out, size, "%s%s%s", c->program ? c->program : "det", c->noun ? " " : "",
+             c->noun ? command_name(c, name, sizeof name) : "");
+    return out;
+}
+
+int call_run(const struct command *command, char **argv, int n)
+{
+    struct call call = {.command = command, .args = xcalloc((size_t)n + 1, sizeof *call.args)};
+    struct buf help = BUF_INIT(1 << 20);
+    det_err err;
+    int status = EXIT_USAGE;
+    if (call_parse(&call, argv, n, &err)) {
+        print_error("%s", err.msg);
+    } else if (call.wants_help) {
+        help_command(command, &help);
+        print_data(buf_str(&help));
+        status = EXIT_OK;
+    } else {
+        status = command->run(&call);
+    }
+    buf_done(&help);
+    free(call.args);
+    return status;
 }

@@ -1,7 +1,6 @@
 // Unit print.c: stdout and stderr, with colours where a person sees them.
-#include "cli/print.h"
+#include "args/args.h"
 
-#include "base/buf.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -31,16 +30,30 @@ void print_data(struct str text)
     fwrite(text.ptr, 1, text.len, stdout);
 }
 
-void print_error(const char *fmt, ...)
+// "det: disk full". The program's name is that of its file.
+static void print_message(const char *colour, const char *fmt, va_list args)
 {
     struct buf text = BUF_INIT(1 << 16);
-    buf_addz(&text, "det: ");
+    buf_printf(&text, "%s: ", program_invocation_short_name);
+    buf_vprintf(&text, fmt, args);
+    print_coloured(colour, buf_str(&text));
+    buf_done(&text);
+}
+
+void print_error(const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    buf_vprintf(&text, fmt, args);
+    print_message(RED, fmt, args);
     va_end(args);
-    print_coloured(RED, buf_str(&text));
-    buf_done(&text);
+}
+
+void print_warning(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_message(YELLOW, fmt, args);
+    va_end(args);
 }
 
 void print_errors(struct str lines)

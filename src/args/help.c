@@ -1,0 +1,75 @@
+// Unit help.c: help texts from the rows of commands.
+#include "args/args.h"
+
+enum { LINE_MAX_CHARS = 80, OPTION_COLUMN = 24, COMMAND_COLUMN = 20 };
+
+static struct str first_sentence(const char *help)
+{
+    const char *end = strstr(help, ". ");
+    return end ? (struct str){help, (size_t)(end - help) + 1} : str_from(help);
+}
+
+static void pad(struct buf *out, size_t column, size_t at)
+{
+    do {
+        buf_addc(out, ' ');
+    } while (++at < column);
+}
+
+// Words from the given column on, in lines of at most 80 characters. The cursor is in that column
+// already.
+static void add_wrapped(struct buf *out, struct str text, size_t column)
+{
+    size_t at = column;
+    while (text.ptr) {
+        struct str word = str_cut(&text, ' ');
+        if (at > column && at + 1 + word.len > LINE_MAX_CHARS) {
+            buf_addc(out, '\n');
+            if (column) pad(out, column, 0);
+            at = column;
+        } else if (at > column) {
+            buf_addc(out, ' ');
+            at++;
+        }
+        buf_add(out, word.ptr, word.len);
+        at += word.len;
+    }
+    buf_addc(out, '\n');
+}
+
+static void add_option(struct buf *out, const struct option *o)
+{
+    size_t start = out->len;
+    buf_addz(out, "  ");
+    if (o->letter)
+        buf_printf(out, "-%c, ", o->letter);
+    else
+        buf_addz(out, "    ");
+    buf_printf(out, "--%s", o->name);
+    if (o->arg) buf_printf(out, " %s", o->arg);
+    pad(out, OPTION_COLUMN, out->len - start);
+    add_wrapped(out, str_from(o->help), OPTION_COLUMN);
+}
+
+void help_command(const struct command *c, struct buf *out)
+{
+    static const struct option help = {"help", 'h', NULL, "Shows this."};
+    char line[80];
+    buf_printf(out, "Usage: %s%s%s%s\n\n", command_line(c, line, sizeof line), *c->args ? " " : "",
+               c->args, c->n_options ? " [OPTIONS]" : "");
+    add_wrapped(out, str_from(c->help), 0);
+    buf_addz(out, "\nOptions:\n");
+    for (size_t i = 0; i < c->n_options; i++)
+        add_option(out, &c->options[i]);
+    add_option(out, &help);
+    buf_printf(out, "\nExample:\n  %s\n", c->example);
+}
+
+void help_summary(const struct command *c, struct buf *out)
+{
+    char name[64];
+    command_name(c, name, sizeof name);
+    buf_printf(out, "  %s", name);
+    pad(out, COMMAND_COLUMN, 2 + strlen(name));
+    add_wrapped(out, first_sentence(c->help), COMMAND_COLUMN);
+}
