@@ -214,6 +214,75 @@ struct http_stats {
 
 const struct http_stats *http_server_stats(const struct http_server *server);
 
+// --- the client
+
+// Calls of one server, one at a time, over a connection that is kept. Everything blocks.
+struct http_client;
+
+struct http_client_opts {
+    const char *url;     // "http://127.0.0.1:8080"; the scheme may be left out, and the port 8080
+    const char *token;   // NULL: none
+    const char *ca_file; // PEM: who may sign for the server; NULL: whom the system trusts
+    const char *hint;    // what to do when nobody answers, e.g. HTTP_MASTER_HINT; NULL: nothing
+    int64_t timeout_us;  // of a call, unless it has its own; 0: 30 s
+};
+
+#define HTTP_MASTER_HINT \
+    "start a master with 'det up', or name another one with -m ADDRESS or DET_MASTER"
+
+struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err);
+void http_client_free(struct http_client *client);
+
+// Ends the call that is under way, and all later ones, with DET_ECANCELED. By any thread.
+void http_client_cancel(struct http_client *client);
+
+struct http_call {
+    enum http_method method;
+    const char *path; // with its query: "/api/v1/trials/7/logs?follow=true"; see http_encode()
+    struct str body;
+    const char *content_type;    // of the body; NULL: JSON
+    const char *idempotency_key; // sent as Idempotency-Key, if not NULL
+    const char *last_event_id;   // sent as Last-Event-ID, if not NULL
+    int64_t timeout_us;          // for everything; 0: that of the client; negative: none
+    size_t max_bytes;            // of the answer; 0: 64 MiB
+};
+
+struct http_answer {
+    int status;
+    int64_t retry_after_s; // 0: not said
+    struct buf body;
+};
+
+void http_answer_done(struct http_answer *answer);
+
+// 0 if the answer is 2xx. Otherwise the error has the server's message, and the code that has this
+// status (det/err.h); DET_EUNREACHABLE if there was no answer, DET_ETIMEOUT if it did not come in
+// time: then the call may or may not have been carried out. out may be NULL.
+int http_call(struct http_client *client, const struct http_call *call, struct http_answer *out,
+              det_err *err);
+
+// The same, and reads the answer as JSON into the arena.
+int http_call_json(struct http_client *client, const struct http_call *call, struct arena *arena,
+                   struct doc **out, det_err *err);
+
+// An answer that goes on: each line (without its end), or each event. False ends the call, which
+// then returns 0. The strings live until the callback returns.
+typedef bool (*http_line_fn)(void *ctx, struct str line);
+
+struct http_event {
+    const char *id, *type; // the last id that came, or ""; "message" unless it is named
+    struct str data;
+};
+typedef bool (*http_event_fn)(void *ctx, const struct http_event *event);
+
+int http_call_lines(struct http_client *client, const struct http_call *call, http_line_fn on_line,
+                    void *ctx, det_err *err);
+int http_call_events(struct http_client *client, const struct http_call *call,
+                     http_event_fn on_event, void *ctx, det_err *err);
+
+// Appends text as one segment of a path, or one value of a query.
+void http_encode(struct buf *out, struct str text);
+
 // --- what is generated from the table
 
 struct http_api_info {

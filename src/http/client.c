@@ -1,0 +1,392 @@
+// Unit client.c: libcurl, one call at a time, that another thread can end.
+#include "http/exchange.h"
+#include "http/sse.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <strings.h>
+
+enum {
+    CONNECT_TIMEOUT_MS = 5000,
+    CALL_TIMEOUT_US = 30 * 1000000,
+    MAX_ANSWER_BYTES = 64 << 20,
+    MAX_PROBLEM_BYTES = 64 << 10,
+    STREAM_SILENCE_S = 60, // an event stream has a heartbeat every 15 s
+};
+
+struct http_client {
+    char *url, *token, *ca_file, *hint;
+    int64_t timeout_us;
+    CURLM *multi; // holds the connection between calls
+    CURL *easy;
+    _Atomic bool canceled;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void init_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+// --- addresses
+
+static struct str host_of(const char *url)
+{
+    const char *host = strstr(url, "://") + strlen("://");
+    return (struct str){host, strcspn(host, "/")};
+}
+
+static bool has_port(struct str host)
+{
+    struct str after = host;
+    if (host.len && host.ptr[0] == '[') { // an IPv6 address
+        const char *end = memchr(host.ptr, ']', host.len);
+        if (!end) return false;
+        after = (struct str){end, host.len - (size_t)(end - host.ptr)};
+    }
+    return after.len && memchr(after.ptr, ':', after.len) != NULL;
+}
+
+// "localhost" is http://localhost:8080. A path at the end is kept, for masters behind a proxy.
+// NULL if it names no host.
+static char *complete_url(const char *text)
+{
+    struct str rest = str_from(text);
+    const char *colon = strstr(text, "://");
+    struct str scheme = colon ? (struct str){text, (size_t)(colon - text)} : STR("http");
+    if (colon) rest = str_from(colon + strlen("://"));
+    while (rest.len && rest.ptr[rest.len - 1] == '/')
+        rest.len--;
+    struct str path = rest, host = str_cut(&path, '/');
+    if (!host.len) return NULL;
+    struct buf url = BUF_INIT(64 << 10);
+    bool is_plain = scheme.len == 4 && !strncasecmp(scheme.ptr, "http", 4);
+    buf_printf(&url, "%.*s://%.*s", STR_ARG(scheme), STR_ARG(host));
+    if (is_plain && !has_port(host)) buf_addz(&url, ":8080");
+    if (path.ptr) buf_printf(&url, "/%.*s", STR_ARG(path));
+    bool fits = buf_ok(&url);
+    char *out = buf_take(&url);
+    if (fits) return out;
+    free(out);
+    return NULL;
+}
+
+void http_encode(struct buf *out, struct str text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c && strchr(plain, c))
+            buf_addc(out, (char)c);
+        else
+            buf_printf(out, "%%%02X", c);
+    }
+}
+
+// --- life
+
+static char *copy_or_null(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err)
+{
+    pthread_once(&once, init_curl);
+    char *url = complete_url(opts->url);
+    if (!url) {
+        det_fail(err, DET_EINVAL, "'%s' is not the address of a server", opts->url);
+        return NULL;
+    }
+    struct http_client *client = xcalloc(1, sizeof *client);
+    client->url = url;
+    client->token = copy_or_null(opts->token);
+    client->ca_file = copy_or_null(opts->ca_file);
+    client->hint = copy_or_null(opts->hint);
+    client->timeout_us = opts->timeout_us ? opts->timeout_us : CALL_TIMEOUT_US;
+    client->multi = curl_multi_init();
+    client->easy = curl_easy_init();
+    if (client->multi && client->easy) return client;
+    det_fail(err, DET_ENOMEM, "cannot start an HTTP client");
+    http_client_free(client);
+    return NULL;
+}
+
+void http_client_free(struct http_client *client)
+{
+    if (!client) return;
+    curl_easy_cleanup(client->easy);
+    curl_multi_cleanup(client->multi);
+    free(client->url);
+    free(client->token);
+    free(client->ca_file);
+    free(client->hint);
+    free(client);
+}
+
+void http_client_cancel(struct http_client *client)
+{
+    atomic_store(&client->canceled, true);
+    curl_multi_wakeup(client->multi);
+}
+
+void http_answer_done(struct http_answer *answer)
+{
+    if (answer) buf_done(&answer->body);
+}
+
+// --- a call
+
+// Where the bytes of the answer go.
+struct sink {
+    struct http_client *client;
+    struct buf body;           // all of it; of a stream, only what a refusal says
+    struct line_reader *lines; // of a stream
+    bool wants_no_more;
+    CURLcode result;
+    long status;
+    bool was_sent; // there was a connection
+};
+
+static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
+{
+    struct sink *sink = ctx;
+    size_t n_bytes = size * n;
+    long status = 0;
+    curl_easy_getinfo(sink->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (!sink->lines || status / 100 != 2) {
+        buf_add(&sink->body, bytes, n_bytes);
+        return buf_ok(&sink->body) ? n_bytes : 0;
+    }
+    if (line_reader_add(sink->lines, (struct str){bytes, n_bytes})) return n_bytes;
+    sink->wants_no_more = buf_ok(&sink->lines->line);
+    return 0;
+}
+
+static struct curl_slist *add_header(struct curl_slist *list, const char *name, const char *value)
+{
+    struct buf line = BUF_INIT(64 << 10);
+    if (!value) return list;
+    buf_printf(&line, "%s: %s", name, value);
+    struct curl_slist *longer = buf_ok(&line) ? curl_slist_append(list, buf_str(&line).ptr) : NULL;
+    buf_done(&line);
+    return longer ? longer : list;
+}
+
+static struct curl_slist *headers_of(const struct http_client *client, const struct http_call *call,
+                                     bool is_stream)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:"); // we do not wait to be asked
+    struct buf bearer = BUF_INIT(64 << 10);
+    if (client->token) buf_printf(&bearer, "Bearer %s", client->token);
+    list = add_header(list, "Authorization", client->token ? buf_str(&bearer).ptr : NULL);
+    if (call->method != HTTP_GET)
+        list = add_header(list, "Content-Type",
+                          call->content_type ? call->content_type : http_content_type(HTTP_JSON));
+    list = add_header(list, "Idempotency-Key", call->idempotency_key);
+    list = add_header(list, "Last-Event-ID", call->last_event_id);
+    list = add_header(list, "Accept", is_stream ? "*/*" : http_content_type(HTTP_JSON));
+    buf_done(&bearer);
+    return list;
+}
+
+static void set_body(CURL *easy, const struct http_call *call)
+{
+    if (call->method == HTTP_GET) return;
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body.ptr ? call->body.ptr : "");
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, http_method_name(call->method));
+}
+
+static void set_timeouts(CURL *easy, const struct http_client *client, const struct http_call *call,
+                         bool is_stream)
+{
+    int64_t timeout_us = call->timeout_us ? call->timeout_us : client->timeout_us;
+    if (is_stream && !call->timeout_us) timeout_us = -1;
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    if (timeout_us > 0) {
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
+    } else if (is_stream) {
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
+    }
+}
+
+static bool is_local(const struct http_client *client)
+{
+    struct str host = host_of(client->url);
+    return str_starts(host, STR("localhost")) || str_starts(host, STR("127.")) ||
+           str_starts(host, STR("[::1]"));
+}
+
+static void prepare(struct http_client *client, const struct http_call *call, struct sink *sink)
+{
+    CURL *easy = client->easy;
+    curl_easy_reset(easy);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "det");
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, sink);
+    if (is_local(client))
+        curl_easy_setopt(easy, CURLOPT_PROXY, ""); // whatever the environment says
+    if (client->ca_file) curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+    set_timeouts(easy, client, call, sink->lines != NULL);
+    set_body(easy, call);
+}
+
+// Runs the call that was prepared until it ends or is canceled.
+static CURLcode transfer(struct http_client *client)
+{
+    CURLcode result = CURLE_ABORTED_BY_CALLBACK;
+    int running = 1, n_left;
+    curl_multi_add_handle(client->multi, client->easy);
+    while (running && !atomic_load(&client->canceled)) {
+        curl_multi_perform(client->multi, &running);
+        if (running) curl_multi_poll(client->multi, NULL, 0, 1000, NULL);
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(client->multi, &n_left));)
+        if (m->msg == CURLMSG_DONE) result = m->data.result;
+    curl_multi_remove_handle(client->multi, client->easy);
+    return result;
+}
+
+static void perform(struct http_client *client, const struct http_call *call, struct sink *sink)
+{
+    struct buf url = BUF_INIT(64 << 10);
+    struct curl_slist *headers = headers_of(client, call, sink->lines != NULL);
+    buf_printf(&url, "%s%s", client->url, call->path);
+    prepare(client, call, sink);
+    curl_easy_setopt(client->easy, CURLOPT_URL, buf_ok(&url) ? buf_str(&url).ptr : "");
+    curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
+    sink->result = transfer(client);
+    curl_off_t ready_us = 0;
+    curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &sink->status);
+    curl_easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+    sink->was_sent = ready_us > 0;
+    curl_slist_free_all(headers);
+    buf_done(&url);
+}
+
+// --- what went wrong
+
+static int code_of_status(long status)
+{
+    static const int codes[] = {
+#define CODE(name, value, text, http) value,
+        DET_ERRORS(CODE)
+#undef CODE
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (det_err_http(codes[i]) == status) return codes[i];
+    if (status == 502) return DET_EUNREACHABLE;
+    return status / 100 == 5 ? DET_EIO : DET_EINVAL;
+}
+
+static int fail_transport(const struct http_client *client, const struct sink *sink, det_err *err)
+{
+    const char *why = curl_easy_strerror(sink->result);
+    if (atomic_load(&client->canceled)) return det_fail(err, DET_ECANCELED, "canceled");
+    if (sink->result == CURLE_WRITE_ERROR)
+        return det_fail(err, DET_ELIMIT, "the answer of %s is too large", client->url);
+    if (sink->result == CURLE_OPERATION_TIMEDOUT && sink->was_sent)
+        return det_fail(err, DET_ETIMEOUT, "%s took too long to answer", client->url);
+    if (sink->result == CURLE_URL_MALFORMAT || sink->result == CURLE_UNSUPPORTED_PROTOCOL)
+        return det_fail(err, DET_EINVAL, "'%s' is not the address of a server: %s", client->url,
+                        why);
+    if (sink->status)
+        return det_fail(err, DET_EUNREACHABLE, "the connection to %s broke: %s", client->url, why);
+    return det_fail(err, DET_EUNREACHABLE, "cannot reach %s: %s%s%s", client->url, why,
+                    client->hint ? "; " : "", client->hint ? client->hint : "");
+}
+
+static int fail_status(const struct http_client *client, const struct sink *sink, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct diag_list diags = DIAG_INIT(&arena);
+    const struct doc *doc = json_parse(&arena, buf_str(&sink->body), NULL, &diags);
+    const struct doc *detail = doc_find(doc, "detail");
+    if (!detail) detail = doc_find(doc, "message");
+    int rc;
+    if (detail && detail->kind == DOC_STR)
+        rc = det_fail(err, code_of_status(sink->status), "%s", detail->text.ptr);
+    else
+        rc = det_fail(err, code_of_status(sink->status), "%s answered %ld", client->url,
+                      sink->status);
+    arena_done(&arena);
+    return rc;
+}
+
+static int judge(const struct http_client *client, const struct sink *sink, det_err *err)
+{
+    if (sink->wants_no_more) return 0;
+    if (sink->result != CURLE_OK) return fail_transport(client, sink, err);
+    return sink->status / 100 == 2 ? 0 : fail_status(client, sink, err);
+}
+
+// --- calls
+
+int http_call(struct http_client *client, const struct http_call *call, struct http_answer *out,
+              det_err *err)
+{
+    struct sink sink = {.client = client};
+    curl_off_t retry_after = 0;
+    sink.body.max = call->max_bytes ? call->max_bytes : MAX_ANSWER_BYTES;
+    perform(client, call, &sink);
+    curl_easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &retry_after);
+    int rc = judge(client, &sink, err);
+    if (rc || !out) {
+        buf_done(&sink.body);
+        return rc;
+    }
+    *out = (struct http_answer){(int)sink.status, retry_after, sink.body};
+    return 0;
+}
+
+int http_call_json(struct http_client *client, const struct http_call *call, struct arena *arena,
+                   struct doc **out, det_err *err)
+{
+    struct http_answer answer;
+    int rc = http_call(client, call, &answer, err);
+    if (rc) return rc;
+    struct diag_list diags = DIAG_INIT(arena);
+    const struct json_opts opts = {.max_bytes = answer.body.max};
+    struct doc *doc = json_parse(arena, buf_str(&answer.body), &opts, &diags);
+    if (doc)
+        *out = doc;
+    else
+        rc = det_fail(err, DET_ECORRUPT, "%s answered something that is not JSON", client->url);
+    http_answer_done(&answer);
+    return rc;
+}
+
+int http_call_lines(struct http_client *client, const struct http_call *call, http_line_fn on_line,
+                    void *ctx, det_err *err)
+{
+    struct line_reader lines = {.line = BUF_INIT(LINE_MAX_BYTES), .on_line = on_line, .ctx = ctx};
+    struct sink sink = {.client = client, .body = BUF_INIT(MAX_PROBLEM_BYTES), .lines = &lines};
+    perform(client, call, &sink);
+    int rc = judge(client, &sink, err);
+    if (!rc && !sink.wants_no_more) line_reader_end(&lines);
+    line_reader_done(&lines);
+    buf_done(&sink.body);
+    return rc;
+}
+
+int http_call_events(struct http_client *client, const struct http_call *call,
+                     http_event_fn on_event, void *ctx, det_err *err)
+{
+    struct sse_reader events;
+    sse_init(&events, on_event, ctx);
+    int rc = http_call_lines(client, call, sse_add_line, &events, err);
+    if (!rc && !buf_ok(&events.data))
+        rc = det_fail(err, DET_ELIMIT, "an event of %s is too large", client->url);
+    sse_done(&events);
+    return rc;
+}
