@@ -33,6 +33,7 @@ struct http_server {
     struct link *first; // requests that are not complete
     struct http_stats stats;
     int port;
+    bool has_closed; // a connection, in this run
     bool closing;
 };
 
@@ -51,7 +52,10 @@ struct link {
 static void run(struct http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
-    MHD_run(server->daemon);
+    do { // after a connection was closed there is room, but only the next run accepts another
+        server->has_closed = false;
+        MHD_run(server->daemon);
+    } while (server->has_closed);
     if (MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES)
         loop_timer_set(server->loop, &server->timer, (int64_t)wait_ms * 1000);
     else
@@ -275,6 +279,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
     } else {
         slow_remove(&server->clients, *socket_context);
         server->stats.n_connections--;
+        server->has_closed = true;
     }
 }
 

@@ -5,7 +5,12 @@
 #include "sys/clock.h"
 #include <sys/socket.h>
 
-enum { SWEEP_US = 1000000 };
+enum { SWEEPS_PER_GRACE = 8 };
+
+static void sweep_later(struct slow_list *list)
+{
+    loop_timer_set(list->loop, &list->sweep, list->grace_us / SWEEPS_PER_GRACE);
+}
 
 static void sweep(void *ctx)
 {
@@ -17,7 +22,7 @@ static void sweep(void *ctx)
         c->until_us = INT64_MAX;
         list->n_dropped++;
     }
-    if (list->first) loop_timer_set(list->loop, &list->sweep, SWEEP_US);
+    if (list->first) sweep_later(list);
 }
 
 void slow_init(struct slow_list *list, struct loop *loop)
@@ -36,7 +41,7 @@ struct slow_client *slow_add(struct slow_list *list, int fd)
     struct slow_client *c = xcalloc(1, sizeof *c);
     c->fd = fd;
     slow_begin(list, c, 0);
-    if (!list->first) loop_timer_set(list->loop, &list->sweep, SWEEP_US);
+    if (!list->first) sweep_later(list);
     c->next = list->first;
     if (c->next) c->next->prev = c;
     list->first = c;

@@ -15,7 +15,7 @@ struct slow_client {
 struct slow_list {
     struct loop *loop;
     struct slow_client *first;
-    struct loop_timer sweep; // runs every second while there are connections
+    struct loop_timer sweep; // runs while there are connections
     int64_t grace_us, idle_us, min_bytes_per_s;
     uint64_t n_dropped;
 };

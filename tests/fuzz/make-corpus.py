@@ -113,7 +113,35 @@ def manifest_seeds():
     write('manifest', 'twice', pack('a', 'a'))
 
 
+def http_seeds():
+    def request(line, body=b'', *headers):
+        head = [line, 'Host: localhost', *headers]
+        if body:
+            head += ['Content-Type: application/json', f'Content-Length: {len(body)}']
+        return '\r\n'.join(head + ['', '']).encode() + body
+    get = request('GET /items/7/a%20b?x=3&flag=true&ids=1,2&ids=3 HTTP/1.1')
+    post = request('POST /items HTTP/1.1', b'{"x": 3, "long_name": "n", "ids": ["1", 2], "more": {"x": 1}}')
+    write('http', 'get', get)
+    write('http', 'post', post)
+    write('http', 'pipelined', post + get + post)
+    write('http', 'token', request('DELETE /items/7/x HTTP/1.1', b'', 'Authorization: Bearer ann'))
+    write('http', 'events', request('GET /events HTTP/1.1', b'', 'Cookie: a=b; auth=c', 'Last-Event-ID: 7'))
+    write('http', 'rest', request('GET /rest/a/b%2Fc/../%c3%a4 HTTP/1.0'))
+    write('http', 'head', request('HEAD /events HTTP/1.1', b'', 'Connection: close'))
+    write('http', 'chunked', request('POST /items HTTP/1.1', b'', 'Transfer-Encoding: chunked',
+                                     'Content-Type: application/json') + b'3\r\n{"x\r\n4\r\n":1}\r\n0\r\n\r\n')
+    write('http', 'both', request('POST /items HTTP/1.1', b'{}', 'Transfer-Encoding: chunked'))
+    write('http', 'expect', request('POST /items HTTP/1.1', b'{}', 'Expect: 100-continue'))
+
+
+def events_seeds():
+    write('events', 'one', b'id: 1\nevent: metrics\ndata: {"a":1}\n\n')
+    write('events', 'many', b': hello\r\n\r\ndata\rdata:x\ndata: y\n\nretry: 5\nid\n\nid: \x00\n')
+
+
 torch_seeds()
 safetensors_seeds()
 npy_seeds()
 manifest_seeds()
+http_seeds()
+events_seeds()

@@ -133,3 +133,40 @@ static inline const char *body_of(const char *response)
     const char *end = strstr(response, "\r\n\r\n");
     return end ? end + 4 : "";
 }
+
+// Waits until something is true in the server's thread, which looks every few milliseconds.
+struct serve_wait {
+    struct serve *serve;
+    bool (*is_so)(const struct http_stats *stats);
+    struct loop_timer timer;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+};
+
+static inline void serve_wait_look(void *arg)
+{
+    struct serve_wait *w = arg;
+    if (!w->is_so(http_server_stats(w->serve->server))) {
+        loop_timer_set(w->serve->loop, &w->timer, 5000);
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static inline void serve_wait(struct serve *s, bool (*is_so)(const struct http_stats *stats))
+{
+    struct serve_wait w = {.serve = s,
+                           .is_so = is_so,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .changed = PTHREAD_COND_INITIALIZER};
+    w.timer = (struct loop_timer){.fn = serve_wait_look, .ctx = &w};
+    loop_post(s->loop, serve_wait_look, &w);
+    pthread_mutex_lock(&w.lock);
+    while (!w.done)
+        pthread_cond_wait(&w.changed, &w.lock);
+    pthread_mutex_unlock(&w.lock);
+}
