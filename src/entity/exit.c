@@ -4,8 +4,8 @@
 #include "base/assert.h"
 
 const char *const exit_kind_names[] = {
-    "",         "KILLED",         "PREEMPTED",     "DONE", "TASK_FAILED", "NODE_FAILED",
-    "ABORTED",  "RESTORE_FAILED", "UNRECOVERABLE", NULL,
+    "",        "KILLED",         "PREEMPTED",     "DONE", "TASK_FAILED", "NODE_FAILED",
+    "ABORTED", "RESTORE_FAILED", "UNRECOVERABLE", NULL,
 };
 
 enum exit_kind exit_classify(const struct exit_facts *facts)

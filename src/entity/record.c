@@ -53,8 +53,11 @@ const struct field_codec value_codec = {
 static const struct field text_item = {.type = FIELD_STR};
 
 // ROW(struct, key, type, member, help, more)
-#define ROW(noun, key, kind, member, text, ...) \
-    {.name = key, .type = kind, .offset = offsetof(struct noun, member), .help = text, __VA_ARGS__}
+#define ROW(noun, key, kind, member, text, ...)                                           \
+    {                                                                                     \
+        .name = key, .type = kind, .offset = offsetof(struct noun, member), .help = text, \
+        __VA_ARGS__                                                                       \
+    }
 #define TIME(noun, key, member, text) \
     ROW(noun, key, FIELD_CODEC, member, text, .codec = &time_codec)
 #define VALUE(noun, key, member, text) \
@@ -64,8 +67,7 @@ static const char *const kind_names[] = {"TYPE_EXPERIMENT", "TYPE_GENERIC", NULL
 
 static const struct field experiment_rows[] = {
     ROW(experiment, "id", FIELD_INT, id, "Number of the experiment."),
-    ROW(experiment, "type", FIELD_ENUM, kind, "A search, or a generic job.",
-        .values = kind_names),
+    ROW(experiment, "type", FIELD_ENUM, kind, "A search, or a generic job.", .values = kind_names),
     ROW(experiment, "state", FIELD_ENUM, state, "Its state.", .values = run_state_names),
     ROW(experiment, "name", FIELD_STR, name, "Name."),
     ROW(experiment, "description", FIELD_STR, description, "Description."),

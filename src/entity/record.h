@@ -45,11 +45,11 @@ struct trial {
     int64_t run_id;   // number of its latest allocation; 0: none yet
     int64_t start_us, end_us;
     int64_t total_batches;
-    double searcher_metric;                             // best so far
+    double searcher_metric;                                // best so far
     const struct doc *best_validation, *latest_validation; // {totalBatches, endTime, metrics}
     const char *latest_checkpoint, *warm_start_checkpoint; // UUIDs
-    const char *runner_state;                           // what it says it is doing
-    double progress;                                    // as reported
+    const char *runner_state;                              // what it says it is doing
+    double progress;                                       // as reported
     const char *reason;
 };
 
@@ -149,8 +149,8 @@ struct config_template {
 };
 
 extern const struct field_table experiment_table, trial_table, allocation_table, checkpoint_table,
-    metric_report_table, metric_summary_table, log_line_table, job_table, user_table,
-    session_table, config_template_table;
+    metric_report_table, metric_summary_table, log_line_table, job_table, user_table, session_table,
+    config_template_table;
 
 // How the members of these structs are stored and shown that have no type of their own.
 extern const struct field_codec time_codec;  // int64_t: microseconds

@@ -5,10 +5,18 @@
 #include "entity/machine.h"
 
 const char *const run_state_names[] = {
-    "STATE_PAUSED",          "STATE_ACTIVE",         "STATE_STOPPING_COMPLETED",
-    "STATE_STOPPING_CANCELED", "STATE_STOPPING_KILLED", "STATE_STOPPING_ERROR",
-    "STATE_COMPLETED",       "STATE_CANCELED",       "STATE_ERROR",
-    "STATE_DELETING",        "STATE_DELETE_FAILED",  "STATE_DELETED",
+    "STATE_PAUSED",
+    "STATE_ACTIVE",
+    "STATE_STOPPING_COMPLETED",
+    "STATE_STOPPING_CANCELED",
+    "STATE_STOPPING_KILLED",
+    "STATE_STOPPING_ERROR",
+    "STATE_COMPLETED",
+    "STATE_CANCELED",
+    "STATE_ERROR",
+    "STATE_DELETING",
+    "STATE_DELETE_FAILED",
+    "STATE_DELETED",
     NULL,
 };
 
@@ -72,9 +80,10 @@ int experiment_step(enum run_state from, enum experiment_event event, enum run_s
                     det_err *err)
 {
     static const char *const events[] = {
-        "activate", "pause",       "cancel",   "kill",    "complete", "cancel", "fail",
-        "end",      "give it up",  "continue", "archive", "delete",   "finish deleting",
-        "fail to delete",
+        "activate",        "pause",          "cancel",  "kill",
+        "complete",        "cancel",         "fail",    "end",
+        "give it up",      "continue",       "archive", "delete",
+        "finish deleting", "fail to delete",
     };
     static const struct machine machine = {"experiment", run_state_names, events,
                                            experiment_cells[0], EXPERIMENT_N_EVENT};

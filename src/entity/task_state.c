@@ -5,13 +5,14 @@
 #include "entity/machine.h"
 
 const char *const allocation_state_names[] = {
-    "STATE_PENDING", "STATE_ASSIGNED", "STATE_PULLING",     "STATE_STARTING",
-    "STATE_RUNNING", "STATE_WAITING",  "STATE_TERMINATING", "STATE_TERMINATED", NULL,
+    "STATE_PENDING",     "STATE_ASSIGNED",   "STATE_PULLING",
+    "STATE_STARTING",    "STATE_RUNNING",    "STATE_WAITING",
+    "STATE_TERMINATING", "STATE_TERMINATED", NULL,
 };
 
 const char *const checkpoint_state_names[] = {
-    "STATE_ACTIVE",  "STATE_COMPLETED", "STATE_ERROR", "STATE_PARTIALLY_DELETED",
-    "STATE_DELETED", NULL,
+    "STATE_ACTIVE", "STATE_COMPLETED", "STATE_ERROR", "STATE_PARTIALLY_DELETED", "STATE_DELETED",
+    NULL,
 };
 
 const char *const job_state_names[] = {

@@ -6,7 +6,8 @@
 
 enum { US_PER_S = 1000000, S_PER_DAY = 86400 };
 
-// Days since 1970-01-01 of a date in the proleptic Gregorian calendar, by counting years from March.
+// Days since 1970-01-01 of a date in the proleptic Gregorian calendar, by counting years from
+// March.
 static int64_t days_of(int64_t year, int month, int day)
 {
     int64_t y = year - (month <= 2);

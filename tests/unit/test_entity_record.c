@@ -58,9 +58,12 @@ static void test_time__refuses_other_text(void **state)
 static void test_record__becomes_json(void **state)
 {
     (void)state;
-    struct checkpoint c = {
-        .uuid = "u", .trial_id = 7, .state = CHECKPOINT_COMPLETED, .time_us = 1000000,
-        .resources = doc_of("{a.pth: 12}"), .searcher_metric = NAN};
+    struct checkpoint c = {.uuid = "u",
+                           .trial_id = 7,
+                           .state = CHECKPOINT_COMPLETED,
+                           .time_us = 1000000,
+                           .resources = doc_of("{a.pth: 12}"),
+                           .searcher_metric = NAN};
     const struct doc *d = field_write(&arena, &checkpoint_table, &c, false);
     assert_string_equal(
         as_json(d),
@@ -70,7 +73,10 @@ static void test_record__becomes_json(void **state)
         "\"searcherMetric\":null}");
 }
 
-#define CKPT(trial, step, value, nth) {.trial_id = trial, .steps = step, .metric = value, .order = nth}
+#define CKPT(trial, step, value, nth)                                   \
+    {                                                                   \
+        .trial_id = trial, .steps = step, .metric = value, .order = nth \
+    }
 
 // The worked table of the documentation.
 static void test_gc__keeps_best_and_latest(void **state)
@@ -78,14 +84,18 @@ static void test_gc__keeps_best_and_latest(void **state)
     (void)state;
     const double none = NAN;
     const struct gc_checkpoint all[] = {
-        CKPT(1, 1, none, 1), CKPT(1, 2, none, 2), CKPT(1, 3, 0.6, 3), CKPT(1, 4, 0.5, 4),  CKPT(1, 5, 0.4, 5),
-        CKPT(2, 1, none, 6), CKPT(2, 2, 0.2, 7),  CKPT(2, 3, 0.3, 8), CKPT(2, 4, none, 9), CKPT(2, 5, none, 10),
+        CKPT(1, 1, none, 1), CKPT(1, 2, none, 2),  CKPT(1, 3, 0.6, 3), CKPT(1, 4, 0.5, 4),
+        CKPT(1, 5, 0.4, 5),  CKPT(2, 1, none, 6),  CKPT(2, 2, 0.2, 7), CKPT(2, 3, 0.3, 8),
+        CKPT(2, 4, none, 9), CKPT(2, 5, none, 10),
     };
     static const struct {
         struct gc_policy policy;
         const char *kept;
     } cases[] = {
-        {{0, 0, 0, true}, "..........", },
+        {
+            {0, 0, 0, true},
+            "..........",
+        },
         {{2, 0, 0, true}, "......78.."},
         {{5, 0, 0, true}, "..345.78.."},
         {{9, 0, 0, true}, "..345.78.."},

@@ -70,8 +70,8 @@ static void test_trial__every_cell(void **state)
     (void)state;
     // activate pause close cancel kill fail drained
     static const char *const grid[] = {
-        "A.cxke.", ".Pcxke.", "...xkeC", "....keX", ".....eX", "......E", ".......", ".......",
-        ".......",
+        "A.cxke.", ".Pcxke.", "...xkeC", "....keX", ".....eX",
+        "......E", ".......", ".......", ".......",
     };
     for (int s = 0; s <= RUN_ERROR; s++) {
         char row[TRIAL_N_EVENT + 1] = {0};
@@ -195,11 +195,16 @@ static void test_trial__judged_by_first_rule(void **state)
         {{.state = RUN_ACTIVE, .exit = EXIT_NODE_FAILED, .restarts = 9}, TRIAL_GOES_ON},
         {{.state = RUN_ACTIVE, .exit = EXIT_ABORTED}, TRIAL_GOES_ON},
         {{.state = RUN_ACTIVE, .exit = EXIT_RESTORE_FAILED}, TRIAL_GOES_ON},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .retries_off = true, .max_restarts = 5}, TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .same_failure = true, .max_restarts = 5}, TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 4, .max_restarts = 5}, TRIAL_RESTARTS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 5, .max_restarts = 5}, TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .invalid_hp = true, .max_restarts = 5}, TRIAL_IS_INVALID},
+        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .retries_off = true, .max_restarts = 5},
+         TRIAL_FAILS},
+        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .same_failure = true, .max_restarts = 5},
+         TRIAL_FAILS},
+        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 4, .max_restarts = 5},
+         TRIAL_RESTARTS},
+        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 5, .max_restarts = 5},
+         TRIAL_FAILS},
+        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .invalid_hp = true, .max_restarts = 5},
+         TRIAL_IS_INVALID},
         {{.state = RUN_ACTIVE, .exit = EXIT_DONE, .has_work = true}, TRIAL_COMPLETES},
         {{.state = RUN_ACTIVE, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
         {{.state = RUN_PAUSED, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
@@ -216,7 +221,8 @@ static void test_trial__judged_by_first_rule(void **state)
 static void test_trial__runs_once_more_than_it_restarts(void **state)
 {
     (void)state;
-    struct trial_facts f = {.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .has_work = true, .max_restarts = 5};
+    struct trial_facts f = {
+        .state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .has_work = true, .max_restarts = 5};
     const char *why;
     int n_runs = 1;
     for (; trial_judge(&f, &why) == TRIAL_RESTARTS; n_runs++)

@@ -1,0 +1,209 @@
+// db/db.h: the only place that knows SQL. SQLite in WAL mode; one writer thread, any readers.
+//
+// Writing: a transaction is a list of changes, made of the functions below that take a db_tx, and
+// submitted as a whole. The writer thread takes all transactions that wait, does them in one
+// transaction of SQLite, syncs, and only then reports each as done. So an acknowledgement that is
+// sent from the done function is a promise that survives kill -9 and power loss, and a thousand
+// clients share one sync. Transactions are done in the order in which they were submitted.
+//
+//     struct db_tx *tx = db_tx_new(db);
+//     db_trial_save(tx, &trial);
+//     db_searcher_save(tx, experiment_id, snapshot);     // together or not at all
+//     db_tx_submit(tx, answer_client, request);          // later: answer_client(request, err)
+//
+// When the disk is full a transaction fails with DET_ENOSPC and nothing of it is kept, unless it
+// was submitted as one that must happen: then the caller hears of the failure, and the writer tries
+// again until there is space. Any other failure to write (a disk that lies about what it has is not
+// to be trusted again) is the end: everything after it fails with DET_EIO.
+//
+// Reading: a reader belongs to one thread. What it finds lives in the arena given.
+#pragma once
+
+#include "base/arena.h"
+#include "entity/entity.h"
+
+struct db;
+struct db_tx;
+struct db_reader;
+
+// path is created if missing, with mode 0600. DET_EUNSUPPORTED: the file was written by a newer version. An older one is brought up to date,
+// after a copy of it was made beside it.
+int db_open(const char *path, struct db **out, det_err *err);
+void db_close(struct db *db); // does what was submitted; done functions not yet called are not
+
+// --- transactions
+
+// code is 0 or DET_E*; err says more. Called by db_dispatch().
+typedef void (*db_done_fn)(void *ctx, int code, const det_err *err);
+
+struct db_tx *db_tx_new(struct db *db);
+void db_tx_free(struct db_tx *tx); // of one that was not submitted
+
+// Takes tx. done may be NULL.
+void db_tx_submit(struct db_tx *tx, db_done_fn done, void *ctx);
+// The same, for what has happened in any case and must not be forgotten.
+void db_tx_submit_must(struct db_tx *tx, db_done_fn done, void *ctx);
+
+int db_fd(const struct db *db); // readable when done functions wait to be called
+void db_dispatch(struct db *db);
+void db_wait(struct db *db); // until everything submitted has been tried and dispatched
+
+// The last attempt found no space: better refuse new work than queue it.
+bool db_is_full(const struct db *db);
+bool db_is_broken(const struct db *db);
+
+// Makes the whole transaction fail with DET_ESTATE if the key was used before. Keys are kept for a
+// day or more.
+void db_key_use(struct db_tx *tx, const char *key, int64_t now_us);
+void db_keys_forget(struct db_tx *tx, int64_t before_us);
+
+// Each writes a whole record: a new one, or in place of the one with the same key.
+void db_experiment_save(struct db_tx *tx, const struct experiment *row);
+void db_trial_save(struct db_tx *tx, const struct trial *row);
+void db_allocation_save(struct db_tx *tx, const struct allocation *row);
+void db_checkpoint_save(struct db_tx *tx, const struct checkpoint *row);
+void db_job_save(struct db_tx *tx, const struct job *row);
+void db_user_save(struct db_tx *tx, const struct user *row);
+void db_template_save(struct db_tx *tx, const struct config_template *row);
+
+// complete: JSON with every default; original: as submitted.
+void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete,
+                    struct str original);
+void db_searcher_save(struct db_tx *tx, int64_t experiment_id, struct str snapshot);
+void db_searcher_delete(struct db_tx *tx, int64_t experiment_id);
+
+// With its trials and all that is theirs.
+void db_experiment_delete(struct db_tx *tx, int64_t id);
+void db_template_delete(struct db_tx *tx, const char *name);
+
+// Joins the report to an earlier one of the same run, group and step; the names must differ (the
+// caller looks first). Keeps the summaries and the trial's number of batches up to date.
+void db_metrics_add(struct db_tx *tx, const struct metric_report *row);
+// A new run begins at a step: what older runs reported beyond it no longer counts.
+void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, const char *group,
+                          int64_t steps);
+
+void db_log_add(struct db_tx *tx, const struct log_line *row); // gives it its number
+void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us);
+
+// Tokens are known by their hash only.
+void db_session_save(struct db_tx *tx, struct str token_hash, const struct session *row);
+void db_session_delete(struct db_tx *tx, struct str token_hash);
+void db_sessions_delete_of_user(struct db_tx *tx, int64_t user_id);
+void db_sessions_delete_of_allocation(struct db_tx *tx, const char *allocation_id);
+void db_sessions_delete_expired(struct db_tx *tx, int64_t now_us);
+void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash);
+void db_setting_save(struct db_tx *tx, const char *name, const char *value);
+
+// --- reading
+
+int db_reader_open(struct db *db, struct db_reader **out, det_err *err);
+void db_reader_close(struct db_reader *r);
+
+// DET_ENOTFOUND: there is none.
+int db_experiment_find(struct db_reader *r, int64_t id, struct arena *a, struct experiment *out,
+                       det_err *err);
+int db_trial_find(struct db_reader *r, int64_t id, struct arena *a, struct trial *out,
+                  det_err *err);
+int db_allocation_find(struct db_reader *r, const char *id, struct arena *a,
+                       struct allocation *out, det_err *err);
+int db_checkpoint_find(struct db_reader *r, const char *uuid, struct arena *a,
+                       struct checkpoint *out, det_err *err);
+int db_job_find(struct db_reader *r, const char *id, struct arena *a, struct job *out,
+                det_err *err);
+int db_user_find(struct db_reader *r, int64_t id, struct arena *a, struct user *out, det_err *err);
+int db_user_find_name(struct db_reader *r, const char *name, struct arena *a, struct user *out,
+                      det_err *err);
+int db_template_find(struct db_reader *r, const char *name, struct arena *a,
+                     struct config_template *out, det_err *err);
+int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
+                    struct session *out, det_err *err);
+int db_password_find(struct db_reader *r, int64_t user_id, struct arena *a, const char **out,
+                     det_err *err);
+int db_setting_find(struct db_reader *r, const char *name, struct arena *a, const char **out,
+                    det_err *err);
+int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
+                   struct str *complete, struct str *original, det_err *err);
+int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a, struct str *out,
+                     det_err *err);
+int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err);
+
+// Lists. A page begins after the record with the key `after` (an id, a UUID, a name) in the chosen
+// order, so later pages cost what the first one costs; NULL: at the start.
+struct db_page {
+    const char *after;
+    int64_t offset; // skipped first; for clients that count
+    int64_t limit;  // 0: 100; negative: all
+    const char *sort; // name of a field; NULL: by key
+    bool descending;
+    bool want_total;
+};
+
+// What records must be like; zero: anything.
+struct db_filter {
+    int64_t experiment_id, trial_id;
+    const struct doc *states; // a list of names
+    const struct doc *users;  // a list of user ids
+    const struct doc *labels; // a list: all of them
+    const char *name, *description; // contained
+    enum tri archived;
+    bool unfinished; // not terminated; experiments and trials: not ended
+};
+
+// DET_EINVAL: there is no order by that field.
+struct db_list {
+    void *items; // records
+    size_t n;
+    int64_t total; // with want_total
+};
+
+int db_experiments_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err);
+int db_trials_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
+                   struct arena *a, struct db_list *out, det_err *err);
+int db_allocations_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err);
+int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err);
+int db_jobs_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
+                 struct arena *a, struct db_list *out, det_err *err);
+int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
+                  struct db_list *out, det_err *err);
+int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
+                      struct db_list *out, det_err *err);
+int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
+                   det_err *err);
+
+// Reports that count, by step. group NULL: all groups.
+int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,
+                    int64_t limit, struct arena *a, struct db_list *out, det_err *err);
+int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a,
+                        struct db_list *out, det_err *err);
+
+// One metric over time, thinned out to about max_points: of each stretch of steps the least and the
+// greatest value are kept, so that no spike is lost.
+struct metric_point {
+    int64_t steps, time_us;
+    double value;
+};
+int db_metric_series(struct db_reader *r, const struct metric_report *which, const char *name,
+                     int64_t max_points, struct arena *a, struct db_list *out, det_err *err);
+
+struct log_filter {
+    int64_t trial_id;
+    int64_t after_id, before_id; // 0: no bound
+    int64_t after_us, before_us;
+    const struct doc *levels, *ranks, *stdtypes, *sources; // lists
+    const char *search;                                    // contained
+    bool newest_first;
+    int64_t limit; // 0: 1000
+};
+int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
+                 struct db_list *out, det_err *err);
+
+// One more than the largest number given out so far.
+int db_next_ids(struct db_reader *r, int64_t *experiment, int64_t *trial, int64_t *user,
+                det_err *err);

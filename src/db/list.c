@@ -1,0 +1,223 @@
+// Unit list.c: lists with filters, orders and pages. The statements are put together from fixed
+// parts; what a client sends is only ever a bound value.
+#include "db/reader.h"
+
+#include "base/assert.h"
+#include "base/buf.h"
+
+enum { MAX_VALUES = 16, DEFAULT_LIMIT = 100, DEFAULT_LOG_LIMIT = 1000 };
+
+struct query {
+    struct arena *arena;
+    struct buf where; // " AND ..." and so on
+    struct value values[MAX_VALUES];
+    int n;
+};
+
+static void add_value(struct query *q, struct value v)
+{
+    ASSERT(q->n < MAX_VALUES);
+    q->values[q->n++] = v;
+}
+
+static void add_int(struct query *q, const char *condition, int64_t x)
+{
+    buf_printf(&q->where, " AND %s ?", condition);
+    add_value(q, (struct value){.kind = VALUE_INT, .integer = x});
+}
+
+static void add_text(struct query *q, const char *condition, const char *text)
+{
+    buf_printf(&q->where, " AND %s", condition);
+    add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(text)});
+}
+
+// A list of values, as JSON: one parameter for any number of them.
+static void add_list(struct query *q, const char *condition, const struct doc *list)
+{
+    struct str json = json_text(list, q->arena);
+    buf_printf(&q->where, " AND %s", condition);
+    add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = json});
+}
+
+// A filter can only have what the noun has; the master's handlers see to that.
+static void add_filter(struct query *q, enum noun noun, const struct db_filter *f)
+{
+    if (!f) return;
+    if (f->experiment_id) add_int(q, "experimentId =", f->experiment_id);
+    if (f->trial_id) add_int(q, "trialId =", f->trial_id);
+    if (f->states) add_list(q, "state IN (SELECT value FROM json_each(?))", f->states);
+    if (f->users) add_list(q, "userId IN (SELECT value FROM json_each(?))", f->users);
+    if (f->labels)
+        add_list(q,
+                 "NOT EXISTS (SELECT 1 FROM json_each(?) w WHERE w.value NOT IN"
+                 " (SELECT value FROM json_each(labels)))",
+                 f->labels);
+    if (f->name) add_text(q, "instr(lower(name), lower(?)) > 0", f->name);
+    if (f->description) add_text(q, "instr(lower(description), lower(?)) > 0", f->description);
+    if (f->archived) add_int(q, "archived =", f->archived == TRI_TRUE);
+    if (f->unfinished && noun == NOUN_ALLOCATION)
+        buf_addz(&q->where, " AND state <> 'STATE_TERMINATED'");
+    else if (f->unfinished)
+        buf_addz(&q->where, " AND endTime = 0");
+}
+
+static const char *find_sort(const struct table *t, const char *field)
+{
+    if (!field || !strcmp(field, t->key)) return ""; // by row number alone
+    for (size_t i = 0; i < t->n_sorts; i++)
+        if (!strcmp(field, t->sorts[i].field)) return t->sorts[i].expression;
+    return NULL;
+}
+
+static sqlite3_stmt *prepare(struct db_reader *r, const struct buf *text, const struct query *q,
+                             det_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(r->c.sql, buf_str(text).ptr, -1, &s, NULL);
+    for (int i = 0; rc == SQLITE_OK && i < q->n; i++)
+        rc = value_bind(s, i + 1, &q->values[i]);
+    if (rc == SQLITE_OK) return s;
+    sqlite_fail(r->c.sql, rc, err);
+    sqlite3_finalize(s);
+    return NULL;
+}
+
+static int count(struct db_reader *r, const struct table *t, const struct query *q, int64_t *out,
+                 det_err *err)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    buf_printf(&text, "SELECT count(*) FROM %s WHERE 1%.*s", t->name, STR_ARG(buf_str(&q->where)));
+    sqlite3_stmt *s = prepare(r, &text, q, err);
+    int rc = s ? sqlite3_step(s) : SQLITE_ERROR;
+    if (rc == SQLITE_ROW) *out = sqlite3_column_int64(s, 0);
+    int code = rc == SQLITE_ROW ? 0 : sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
+    sqlite3_finalize(s);
+    buf_done(&text);
+    return code;
+}
+
+// The page begins behind the record `after`, whose place in the order is looked up: no record is
+// skipped one by one. The row number, which every index ends with, makes every order a total one.
+static void add_page(struct query *q, const struct table *t, const struct db_page *page,
+                     const char *by, struct buf *text)
+{
+    const char *comma = *by ? ", " : "", *direction = page->descending ? " DESC" : "";
+    if (page->after) {
+        buf_printf(&q->where, " AND (%s%srowid) %c (SELECT %s%srowid FROM %s WHERE \"%s\" = ?)", by,
+                   comma, page->descending ? '<' : '>', by, comma, t->name, t->key);
+        add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(page->after)});
+    }
+    int64_t limit = page->limit ? page->limit : DEFAULT_LIMIT;
+    buf_addz(text, "SELECT ");
+    table_add_columns(t, text);
+    buf_printf(text, " FROM %s WHERE 1%.*s ORDER BY %s%s%srowid%s LIMIT %lld OFFSET %lld", t->name,
+               STR_ARG(buf_str(&q->where)), by, *by ? direction : "", comma, direction,
+               (long long)limit, (long long)page->offset);
+}
+
+static int list(struct db_reader *r, enum noun noun, const struct db_filter *filter,
+                const struct db_page *page, struct arena *a, struct db_list *out, det_err *err)
+{
+    static const struct db_page all = {.limit = -1};
+    const struct table *t = &tables[noun];
+    struct query q = {.arena = a, .where = BUF_INIT(1 << 14)};
+    struct buf text = BUF_INIT(1 << 16);
+    struct db_list found = {0};
+    if (!page) page = &all;
+    const char *by = find_sort(t, page->sort);
+    int rc = 0;
+    if (!by) rc = det_fail(err, DET_EINVAL, "%ss cannot be sorted by '%.40s'", t->word, page->sort);
+    if (rc) goto out;
+    add_filter(&q, noun, filter);
+    if (page->want_total) rc = count(r, t, &q, &found.total, err);
+    if (rc) goto out;
+    add_page(&q, t, page, by, &text);
+    sqlite3_stmt *s = prepare(r, &text, &q, err);
+    rc = s ? collect(r, s, noun, a, &found, err) : err ? err->code : DET_EIO;
+    sqlite3_finalize(s);
+    if (!rc) *out = found;
+out:
+    buf_done(&text);
+    buf_done(&q.where);
+    return rc;
+}
+
+int db_experiments_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err)
+{
+    return list(r, NOUN_EXPERIMENT, filter, page, a, out, err);
+}
+
+int db_trials_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
+                   struct arena *a, struct db_list *out, det_err *err)
+{
+    return list(r, NOUN_TRIAL, filter, page, a, out, err);
+}
+
+int db_allocations_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err)
+{
+    return list(r, NOUN_ALLOCATION, filter, page, a, out, err);
+}
+
+int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
+                        const struct db_page *page, struct arena *a, struct db_list *out,
+                        det_err *err)
+{
+    return list(r, NOUN_CHECKPOINT, filter, page, a, out, err);
+}
+
+int db_jobs_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
+                 struct arena *a, struct db_list *out, det_err *err)
+{
+    return list(r, NOUN_JOB, filter, page, a, out, err);
+}
+
+int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
+                  struct db_list *out, det_err *err)
+{
+    return list(r, NOUN_USER, NULL, page, a, out, err);
+}
+
+int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
+                      struct db_list *out, det_err *err)
+{
+    return list(r, NOUN_TEMPLATE, NULL, page, a, out, err);
+}
+
+static void add_log_filter(struct query *q, const struct log_filter *f)
+{
+    add_int(q, "trialId =", f->trial_id);
+    if (f->after_id) add_int(q, "id >", f->after_id);
+    if (f->before_id) add_int(q, "id <", f->before_id);
+    if (f->after_us) add_int(q, "timestamp >", f->after_us);
+    if (f->before_us) add_int(q, "timestamp <", f->before_us);
+    if (f->levels) add_list(q, "level IN (SELECT value FROM json_each(?))", f->levels);
+    if (f->ranks) add_list(q, "rankId IN (SELECT value FROM json_each(?))", f->ranks);
+    if (f->stdtypes) add_list(q, "stdtype IN (SELECT value FROM json_each(?))", f->stdtypes);
+    if (f->sources) add_list(q, "source IN (SELECT value FROM json_each(?))", f->sources);
+    if (f->search) add_text(q, "instr(log, ?) > 0", f->search);
+}
+
+int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
+                 struct db_list *out, det_err *err)
+{
+    const struct table *t = &tables[NOUN_LOG_LINE];
+    struct query q = {.arena = a, .where = BUF_INIT(1 << 14)};
+    struct buf text = BUF_INIT(1 << 16);
+    add_log_filter(&q, filter);
+    buf_addz(&text, "SELECT ");
+    table_add_columns(t, &text);
+    buf_printf(&text, " FROM logs WHERE 1%.*s ORDER BY id%s LIMIT %lld",
+               STR_ARG(buf_str(&q.where)), filter->newest_first ? " DESC" : "",
+               (long long)(filter->limit ? filter->limit : DEFAULT_LOG_LIMIT));
+    sqlite3_stmt *s = prepare(r, &text, &q, err);
+    int rc = s ? collect(r, s, NOUN_LOG_LINE, a, out, err) : err ? err->code : DET_EIO;
+    sqlite3_finalize(s);
+    buf_done(&text);
+    buf_done(&q.where);
+    return rc;
+}
