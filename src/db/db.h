@@ -26,8 +26,8 @@ struct db;
 struct db_tx;
 struct db_reader;
 
-// path is created if missing, with mode 0600. DET_EUNSUPPORTED: the file was written by a newer version. An older one is brought up to date,
-// after a copy of it was made beside it.
+// path is created if missing, with mode 0600. DET_EUNSUPPORTED: the file was written by a newer
+// version. An older one is brought up to date, after a copy of it was made beside it.
 int db_open(const char *path, struct db **out, det_err *err);
 void db_close(struct db *db); // does what was submitted; done functions not yet called are not
 
@@ -105,8 +105,8 @@ int db_experiment_find(struct db_reader *r, int64_t id, struct arena *a, struct 
                        det_err *err);
 int db_trial_find(struct db_reader *r, int64_t id, struct arena *a, struct trial *out,
                   det_err *err);
-int db_allocation_find(struct db_reader *r, const char *id, struct arena *a,
-                       struct allocation *out, det_err *err);
+int db_allocation_find(struct db_reader *r, const char *id, struct arena *a, struct allocation *out,
+                       det_err *err);
 int db_checkpoint_find(struct db_reader *r, const char *uuid, struct arena *a,
                        struct checkpoint *out, det_err *err);
 int db_job_find(struct db_reader *r, const char *id, struct arena *a, struct job *out,
@@ -132,8 +132,8 @@ int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err);
 // order, so later pages cost what the first one costs; NULL: at the start.
 struct db_page {
     const char *after;
-    int64_t offset; // skipped first; for clients that count
-    int64_t limit;  // 0: 100; negative: all
+    int64_t offset;   // skipped first; for clients that count
+    int64_t limit;    // 0: 100; negative: all
     const char *sort; // name of a field; NULL: by key
     bool descending;
     bool want_total;
@@ -142,9 +142,9 @@ struct db_page {
 // What records must be like; zero: anything.
 struct db_filter {
     int64_t experiment_id, trial_id;
-    const struct doc *states; // a list of names
-    const struct doc *users;  // a list of user ids
-    const struct doc *labels; // a list: all of them
+    const struct doc *states;       // a list of names
+    const struct doc *users;        // a list of user ids
+    const struct doc *labels;       // a list: all of them
     const char *name, *description; // contained
     enum tri archived;
     bool unfinished; // not terminated; experiments and trials: not ended
@@ -180,8 +180,8 @@ int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, //
 // Reports that count, by step. group NULL: all groups.
 int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err);
-int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a,
-                        struct db_list *out, det_err *err);
+int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, struct db_list *out,
+                        det_err *err);
 
 // One metric over time, thinned out to about max_points: of each stretch of steps the least and the
 // greatest value are kept, so that no spike is lost.

@@ -211,8 +211,8 @@ int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct ar
     add_log_filter(&q, filter);
     buf_addz(&text, "SELECT ");
     table_add_columns(t, &text);
-    buf_printf(&text, " FROM logs WHERE 1%.*s ORDER BY id%s LIMIT %lld",
-               STR_ARG(buf_str(&q.where)), filter->newest_first ? " DESC" : "",
+    buf_printf(&text, " FROM logs WHERE 1%.*s ORDER BY id%s LIMIT %lld", STR_ARG(buf_str(&q.where)),
+               filter->newest_first ? " DESC" : "",
                (long long)(filter->limit ? filter->limit : DEFAULT_LOG_LIMIT));
     sqlite3_stmt *s = prepare(r, &text, &q, err);
     int rc = s ? collect(r, s, NOUN_LOG_LINE, a, out, err) : err ? err->code : DET_EIO;

@@ -1,5 +1,5 @@
-// Unit migrate.c: the schema, as the list of steps that led to it. A step that was released is never
-// changed; a new column is a new step.
+// Unit migrate.c: the schema, as the list of steps that led to it. A step that was released is
+// never changed; a new column is a new step.
 #include "db/migrate.h"
 
 #include "base/assert.h"

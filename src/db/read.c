@@ -99,8 +99,8 @@ int db_trial_find(struct db_reader *r, int64_t id, struct arena *a, struct trial
     return find_record(r, SQL_TRIAL_FIND, of_int(id), NOUN_TRIAL, a, out, err);
 }
 
-int db_allocation_find(struct db_reader *r, const char *id, struct arena *a,
-                       struct allocation *out, det_err *err)
+int db_allocation_find(struct db_reader *r, const char *id, struct arena *a, struct allocation *out,
+                       det_err *err)
 {
     return find_record(r, SQL_ALLOCATION_FIND, of_text(id), NOUN_ALLOCATION, a, out, err);
 }
@@ -178,7 +178,8 @@ int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
                    struct str *complete, struct str *original, det_err *err)
 {
     sqlite3_stmt *s;
-    int rc = find(r, SQL_CONFIG_FIND, of_int(experiment_id), "configuration of experiment", &s, err);
+    int rc =
+        find(r, SQL_CONFIG_FIND, of_int(experiment_id), "configuration of experiment", &s, err);
     if (rc) return rc;
     *complete = str_from(column_text(s, 0, a));
     *original = str_from(column_text(s, 1, a));
@@ -262,8 +263,8 @@ int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, in
     return collect(r, s, NOUN_METRIC_REPORT, a, out, err);
 }
 
-int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a,
-                        struct db_list *out, det_err *err)
+int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, struct db_list *out,
+                        det_err *err)
 {
     const struct value id = of_int(trial_id);
     sqlite3_stmt *s = start(r, SQL_SUMMARIES_LIST, &id, 1, err);

@@ -17,103 +17,103 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
 // Every statement there is, except those of lists (see list.c), which are put together from parts.
 // S(name, noun, text): %s in the text stands for the columns of the noun; a text of NULL is the one
 // that saves a record.
-#define DB_STATEMENTS(S)                                                                           \
-    S(BEGIN, N_NOUN, "BEGIN IMMEDIATE")                                                            \
-    S(COMMIT, N_NOUN, "COMMIT")                                                                    \
-    S(ROLLBACK, N_NOUN, "ROLLBACK")                                                                \
-    S(SAVEPOINT, N_NOUN, "SAVEPOINT one")                                                          \
-    S(RELEASE, N_NOUN, "RELEASE one")                                                              \
-    S(ROLLBACK_TO, N_NOUN, "ROLLBACK TO one")                                                      \
-    S(EXPERIMENT_SAVE, NOUN_EXPERIMENT, NULL)                                                      \
-    S(EXPERIMENT_FIND, NOUN_EXPERIMENT, "SELECT %s FROM experiments WHERE id = ?1")                \
-    S(EXPERIMENT_DELETE, N_NOUN, "DELETE FROM experiments WHERE id = ?1")                          \
-    S(JOBS_DELETE_OF, N_NOUN, "DELETE FROM jobs WHERE experimentId = ?1")                          \
-    S(CONFIG_DELETE, N_NOUN, "DELETE FROM configs WHERE experimentId = ?1")                        \
-    S(TRIALS_DELETE_OF, N_NOUN, "DELETE FROM trials WHERE experimentId = ?1")                      \
-    S(ALLOCATIONS_DELETE_OF, N_NOUN, "DELETE FROM allocations WHERE trialId IN " OF_EXPERIMENT)    \
-    S(METRICS_DELETE_OF, N_NOUN, "DELETE FROM metrics WHERE trialId IN " OF_EXPERIMENT)            \
-    S(SUMMARIES_DELETE_OF, N_NOUN, "DELETE FROM summaries WHERE trialId IN " OF_EXPERIMENT)        \
-    S(LOGS_DELETE_OF, N_NOUN, "DELETE FROM logs WHERE trialId IN " OF_EXPERIMENT)                  \
-    S(CHECKPOINTS_DELETE_OF, N_NOUN, "DELETE FROM checkpoints WHERE experimentId = ?1")            \
-    S(CONFIG_SAVE, N_NOUN, "INSERT OR REPLACE INTO configs VALUES(?1, ?2, ?3)")                    \
-    S(CONFIG_FIND, N_NOUN, "SELECT complete, original FROM configs WHERE experimentId = ?1")       \
-    S(SEARCHER_SAVE, N_NOUN, "INSERT OR REPLACE INTO searchers VALUES(?1, ?2)")                    \
-    S(SEARCHER_FIND, N_NOUN, "SELECT snapshot FROM searchers WHERE experimentId = ?1")             \
-    S(SEARCHER_DELETE, N_NOUN, "DELETE FROM searchers WHERE experimentId = ?1")                    \
-    S(TRIAL_SAVE, NOUN_TRIAL, NULL)                                                                \
-    S(TRIAL_FIND, NOUN_TRIAL, "SELECT %s FROM trials WHERE id = ?1")                               \
-    S(TRIAL_ADVANCE, N_NOUN,                                                                       \
-      "UPDATE trials SET totalBatchesProcessed = ?2"                                               \
-      " WHERE id = ?1 AND totalBatchesProcessed < ?2")                                             \
-    S(ALLOCATION_SAVE, NOUN_ALLOCATION, NULL)                                                      \
-    S(ALLOCATION_FIND, NOUN_ALLOCATION, "SELECT %s FROM allocations WHERE allocationId = ?1")      \
-    S(CHECKPOINT_SAVE, NOUN_CHECKPOINT, NULL)                                                      \
-    S(CHECKPOINT_FIND, NOUN_CHECKPOINT, "SELECT %s FROM checkpoints WHERE uuid = ?1")              \
-    S(JOB_SAVE, NOUN_JOB, NULL)                                                                    \
-    S(JOB_FIND, NOUN_JOB, "SELECT %s FROM jobs WHERE jobId = ?1")                                  \
-    S(USER_SAVE, NOUN_USER, NULL)                                                                  \
-    S(USER_FIND, NOUN_USER, "SELECT %s FROM users WHERE id = ?1")                                  \
-    S(USER_FIND_NAME, NOUN_USER, "SELECT %s FROM users WHERE username = ?1")                       \
-    S(TEMPLATE_SAVE, NOUN_TEMPLATE, NULL)                                                          \
-    S(TEMPLATE_FIND, NOUN_TEMPLATE, "SELECT %s FROM templates WHERE name = ?1")                    \
-    S(TEMPLATE_DELETE, N_NOUN, "DELETE FROM templates WHERE name = ?1")                            \
-    S(SESSION_SAVE, N_NOUN, "INSERT OR REPLACE INTO sessions VALUES(?1, ?2, ?3, ?4, ?5)")          \
-    S(SESSION_FIND, NOUN_SESSION, "SELECT %s FROM sessions WHERE hash = ?1")                       \
-    S(SESSION_DELETE, N_NOUN, "DELETE FROM sessions WHERE hash = ?1")                              \
-    S(SESSIONS_DELETE_USER, N_NOUN, "DELETE FROM sessions WHERE userId = ?1")                      \
-    S(SESSIONS_DELETE_ALLOCATION, N_NOUN, "DELETE FROM sessions WHERE allocationId = ?1")          \
-    S(SESSIONS_DELETE_EXPIRED, N_NOUN,                                                             \
-      "DELETE FROM sessions WHERE expiresAt > 0 AND expiresAt <= ?1")                              \
-    S(PASSWORD_SAVE, N_NOUN, "INSERT OR REPLACE INTO passwords VALUES(?1, ?2)")                    \
-    S(PASSWORD_FIND, N_NOUN, "SELECT hash FROM passwords WHERE userId = ?1")                       \
-    S(SETTING_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES(?1, ?2)")                      \
-    S(PROBE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('probe', zeroblob(65536))")           \
-    S(SETTING_FIND, N_NOUN, "SELECT value FROM settings WHERE name = ?1")                          \
-    S(KEY_USE, N_NOUN, "INSERT INTO keys VALUES(?1, ?2)")                                          \
-    S(KEY_FIND, N_NOUN, "SELECT 1 FROM keys WHERE key = ?1")                                       \
-    S(KEYS_FORGET, N_NOUN, "DELETE FROM keys WHERE usedAt < ?1")                                   \
-    S(METRICS_ADD, N_NOUN,                                                                         \
-      "INSERT INTO metrics(trialId, trialRunId, \"group\", stepsCompleted, reportTime, metrics)"   \
-      " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE"                                      \
-      " SET metrics = json_patch(metrics, excluded.metrics), reportTime = excluded.reportTime")    \
-    S(SUMMARY_ADD, N_NOUN,                                                                         \
-      "INSERT INTO summaries VALUES(?1, ?2, ?3, 1, ?4, ?4, ?4, ?4) ON CONFLICT DO UPDATE"          \
-      " SET count = count + 1, sum = sum + excluded.sum, min = min(min, excluded.min),"            \
-      " max = max(max, excluded.max), last = excluded.last")                                       \
-    S(METRICS_OUTDATE, N_NOUN,                                                                     \
-      "UPDATE metrics SET outdated = 1 WHERE trialId = ?1 AND trialRunId < ?2 AND NOT outdated"    \
-      " AND (stepsCompleted > ?4 OR (stepsCompleted = ?4 AND \"group\" = ?3))")                    \
-    S(SUMMARIES_CLEAR, N_NOUN, "DELETE FROM summaries WHERE trialId = ?1")                         \
-    S(SUMMARIES_REBUILD, N_NOUN,                                                                   \
-      "INSERT INTO summaries SELECT trialId, \"group\", e.key, count(*), sum(e.value),"            \
-      " min(e.value), max(e.value), (SELECT json_extract(l.metrics, e.fullkey) FROM metrics l"     \
-      " WHERE l.trialId = m.trialId AND l.\"group\" = m.\"group\" AND NOT l.outdated"              \
-      " AND json_type(l.metrics, e.fullkey) IN ('integer', 'real')"                                \
-      " ORDER BY l.stepsCompleted DESC LIMIT 1)"                                                   \
-      " FROM metrics m, json_each(m.metrics) e WHERE trialId = ?1 AND NOT outdated"                \
-      " AND e.type IN ('integer', 'real') GROUP BY \"group\", e.key")                              \
-    S(METRICS_LIST, NOUN_METRIC_REPORT,                                                            \
-      "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?3"       \
-      " AND NOT outdated ORDER BY stepsCompleted LIMIT ?4")                                        \
-    S(METRICS_LIST_ALL, NOUN_METRIC_REPORT,                                                        \
-      "SELECT %s FROM metrics WHERE trialId = ?1 AND stepsCompleted > ?2 AND NOT outdated"         \
-      " ORDER BY stepsCompleted, \"group\" LIMIT ?3")                                              \
-    S(SUMMARIES_LIST, NOUN_METRIC_SUMMARY,                                                         \
-      "SELECT %s FROM summaries WHERE trialId = ?1 ORDER BY \"group\", name")                      \
-    S(SERIES_RANGE, N_NOUN,                                                                        \
-      "SELECT min(stepsCompleted), max(stepsCompleted), count(*) FROM metrics"                     \
-      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated")                                   \
-    S(SERIES, N_NOUN,                                                                              \
-      "SELECT stepsCompleted, reportTime, json_extract(metrics, ?3) FROM metrics"                  \
-      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated ORDER BY stepsCompleted")           \
-    S(LOG_ADD, N_NOUN,                                                                             \
-      "INSERT INTO logs(trialId, timestamp, level, rankId, allocationId, agentId, containerId,"    \
-      " source, stdtype, log) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                    \
-    S(LOGS_DELETE, N_NOUN, "DELETE FROM logs WHERE trialId = ?1 AND timestamp < ?2")               \
-    S(LABELS_LIST, N_NOUN,                                                                         \
-      "SELECT DISTINCT value FROM experiments, json_each(labels) ORDER BY value")                  \
-    S(NEXT_IDS, N_NOUN,                                                                            \
-      "SELECT (SELECT ifnull(max(id), 0) + 1 FROM experiments),"                                   \
+#define DB_STATEMENTS(S)                                                                         \
+    S(BEGIN, N_NOUN, "BEGIN IMMEDIATE")                                                          \
+    S(COMMIT, N_NOUN, "COMMIT")                                                                  \
+    S(ROLLBACK, N_NOUN, "ROLLBACK")                                                              \
+    S(SAVEPOINT, N_NOUN, "SAVEPOINT one")                                                        \
+    S(RELEASE, N_NOUN, "RELEASE one")                                                            \
+    S(ROLLBACK_TO, N_NOUN, "ROLLBACK TO one")                                                    \
+    S(EXPERIMENT_SAVE, NOUN_EXPERIMENT, NULL)                                                    \
+    S(EXPERIMENT_FIND, NOUN_EXPERIMENT, "SELECT %s FROM experiments WHERE id = ?1")              \
+    S(EXPERIMENT_DELETE, N_NOUN, "DELETE FROM experiments WHERE id = ?1")                        \
+    S(JOBS_DELETE_OF, N_NOUN, "DELETE FROM jobs WHERE experimentId = ?1")                        \
+    S(CONFIG_DELETE, N_NOUN, "DELETE FROM configs WHERE experimentId = ?1")                      \
+    S(TRIALS_DELETE_OF, N_NOUN, "DELETE FROM trials WHERE experimentId = ?1")                    \
+    S(ALLOCATIONS_DELETE_OF, N_NOUN, "DELETE FROM allocations WHERE trialId IN " OF_EXPERIMENT)  \
+    S(METRICS_DELETE_OF, N_NOUN, "DELETE FROM metrics WHERE trialId IN " OF_EXPERIMENT)          \
+    S(SUMMARIES_DELETE_OF, N_NOUN, "DELETE FROM summaries WHERE trialId IN " OF_EXPERIMENT)      \
+    S(LOGS_DELETE_OF, N_NOUN, "DELETE FROM logs WHERE trialId IN " OF_EXPERIMENT)                \
+    S(CHECKPOINTS_DELETE_OF, N_NOUN, "DELETE FROM checkpoints WHERE experimentId = ?1")          \
+    S(CONFIG_SAVE, N_NOUN, "INSERT OR REPLACE INTO configs VALUES(?1, ?2, ?3)")                  \
+    S(CONFIG_FIND, N_NOUN, "SELECT complete, original FROM configs WHERE experimentId = ?1")     \
+    S(SEARCHER_SAVE, N_NOUN, "INSERT OR REPLACE INTO searchers VALUES(?1, ?2)")                  \
+    S(SEARCHER_FIND, N_NOUN, "SELECT snapshot FROM searchers WHERE experimentId = ?1")           \
+    S(SEARCHER_DELETE, N_NOUN, "DELETE FROM searchers WHERE experimentId = ?1")                  \
+    S(TRIAL_SAVE, NOUN_TRIAL, NULL)                                                              \
+    S(TRIAL_FIND, NOUN_TRIAL, "SELECT %s FROM trials WHERE id = ?1")                             \
+    S(TRIAL_ADVANCE, N_NOUN,                                                                     \
+      "UPDATE trials SET totalBatchesProcessed = ?2"                                             \
+      " WHERE id = ?1 AND totalBatchesProcessed < ?2")                                           \
+    S(ALLOCATION_SAVE, NOUN_ALLOCATION, NULL)                                                    \
+    S(ALLOCATION_FIND, NOUN_ALLOCATION, "SELECT %s FROM allocations WHERE allocationId = ?1")    \
+    S(CHECKPOINT_SAVE, NOUN_CHECKPOINT, NULL)                                                    \
+    S(CHECKPOINT_FIND, NOUN_CHECKPOINT, "SELECT %s FROM checkpoints WHERE uuid = ?1")            \
+    S(JOB_SAVE, NOUN_JOB, NULL)                                                                  \
+    S(JOB_FIND, NOUN_JOB, "SELECT %s FROM jobs WHERE jobId = ?1")                                \
+    S(USER_SAVE, NOUN_USER, NULL)                                                                \
+    S(USER_FIND, NOUN_USER, "SELECT %s FROM users WHERE id = ?1")                                \
+    S(USER_FIND_NAME, NOUN_USER, "SELECT %s FROM users WHERE username = ?1")                     \
+    S(TEMPLATE_SAVE, NOUN_TEMPLATE, NULL)                                                        \
+    S(TEMPLATE_FIND, NOUN_TEMPLATE, "SELECT %s FROM templates WHERE name = ?1")                  \
+    S(TEMPLATE_DELETE, N_NOUN, "DELETE FROM templates WHERE name = ?1")                          \
+    S(SESSION_SAVE, N_NOUN, "INSERT OR REPLACE INTO sessions VALUES(?1, ?2, ?3, ?4, ?5)")        \
+    S(SESSION_FIND, NOUN_SESSION, "SELECT %s FROM sessions WHERE hash = ?1")                     \
+    S(SESSION_DELETE, N_NOUN, "DELETE FROM sessions WHERE hash = ?1")                            \
+    S(SESSIONS_DELETE_USER, N_NOUN, "DELETE FROM sessions WHERE userId = ?1")                    \
+    S(SESSIONS_DELETE_ALLOCATION, N_NOUN, "DELETE FROM sessions WHERE allocationId = ?1")        \
+    S(SESSIONS_DELETE_EXPIRED, N_NOUN,                                                           \
+      "DELETE FROM sessions WHERE expiresAt > 0 AND expiresAt <= ?1")                            \
+    S(PASSWORD_SAVE, N_NOUN, "INSERT OR REPLACE INTO passwords VALUES(?1, ?2)")                  \
+    S(PASSWORD_FIND, N_NOUN, "SELECT hash FROM passwords WHERE userId = ?1")                     \
+    S(SETTING_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES(?1, ?2)")                    \
+    S(PROBE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('probe', zeroblob(65536))")         \
+    S(SETTING_FIND, N_NOUN, "SELECT value FROM settings WHERE name = ?1")                        \
+    S(KEY_USE, N_NOUN, "INSERT INTO keys VALUES(?1, ?2)")                                        \
+    S(KEY_FIND, N_NOUN, "SELECT 1 FROM keys WHERE key = ?1")                                     \
+    S(KEYS_FORGET, N_NOUN, "DELETE FROM keys WHERE usedAt < ?1")                                 \
+    S(METRICS_ADD, N_NOUN,                                                                       \
+      "INSERT INTO metrics(trialId, trialRunId, \"group\", stepsCompleted, reportTime, metrics)" \
+      " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE"                                    \
+      " SET metrics = json_patch(metrics, excluded.metrics), reportTime = excluded.reportTime")  \
+    S(SUMMARY_ADD, N_NOUN,                                                                       \
+      "INSERT INTO summaries VALUES(?1, ?2, ?3, 1, ?4, ?4, ?4, ?4) ON CONFLICT DO UPDATE"        \
+      " SET count = count + 1, sum = sum + excluded.sum, min = min(min, excluded.min),"          \
+      " max = max(max, excluded.max), last = excluded.last")                                     \
+    S(METRICS_OUTDATE, N_NOUN,                                                                   \
+      "UPDATE metrics SET outdated = 1 WHERE trialId = ?1 AND trialRunId < ?2 AND NOT outdated"  \
+      " AND (stepsCompleted > ?4 OR (stepsCompleted = ?4 AND \"group\" = ?3))")                  \
+    S(SUMMARIES_CLEAR, N_NOUN, "DELETE FROM summaries WHERE trialId = ?1")                       \
+    S(SUMMARIES_REBUILD, N_NOUN,                                                                 \
+      "INSERT INTO summaries SELECT trialId, \"group\", e.key, count(*), sum(e.value),"          \
+      " min(e.value), max(e.value), (SELECT json_extract(l.metrics, e.fullkey) FROM metrics l"   \
+      " WHERE l.trialId = m.trialId AND l.\"group\" = m.\"group\" AND NOT l.outdated"            \
+      " AND json_type(l.metrics, e.fullkey) IN ('integer', 'real')"                              \
+      " ORDER BY l.stepsCompleted DESC LIMIT 1)"                                                 \
+      " FROM metrics m, json_each(m.metrics) e WHERE trialId = ?1 AND NOT outdated"              \
+      " AND e.type IN ('integer', 'real') GROUP BY \"group\", e.key")                            \
+    S(METRICS_LIST, NOUN_METRIC_REPORT,                                                          \
+      "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?3"     \
+      " AND NOT outdated ORDER BY stepsCompleted LIMIT ?4")                                      \
+    S(METRICS_LIST_ALL, NOUN_METRIC_REPORT,                                                      \
+      "SELECT %s FROM metrics WHERE trialId = ?1 AND stepsCompleted > ?2 AND NOT outdated"       \
+      " ORDER BY stepsCompleted, \"group\" LIMIT ?3")                                            \
+    S(SUMMARIES_LIST, NOUN_METRIC_SUMMARY,                                                       \
+      "SELECT %s FROM summaries WHERE trialId = ?1 ORDER BY \"group\", name")                    \
+    S(SERIES_RANGE, N_NOUN,                                                                      \
+      "SELECT min(stepsCompleted), max(stepsCompleted), count(*) FROM metrics"                   \
+      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated")                                 \
+    S(SERIES, N_NOUN,                                                                            \
+      "SELECT stepsCompleted, reportTime, json_extract(metrics, ?3) FROM metrics"                \
+      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated ORDER BY stepsCompleted")         \
+    S(LOG_ADD, N_NOUN,                                                                           \
+      "INSERT INTO logs(trialId, timestamp, level, rankId, allocationId, agentId, containerId,"  \
+      " source, stdtype, log) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                  \
+    S(LOGS_DELETE, N_NOUN, "DELETE FROM logs WHERE trialId = ?1 AND timestamp < ?2")             \
+    S(LABELS_LIST, N_NOUN,                                                                       \
+      "SELECT DISTINCT value FROM experiments, json_each(labels) ORDER BY value")                \
+    S(NEXT_IDS, N_NOUN,                                                                          \
+      "SELECT (SELECT ifnull(max(id), 0) + 1 FROM experiments),"                                 \
       " (SELECT ifnull(max(id), 0) + 1 FROM trials), (SELECT ifnull(max(id), 0) + 1 FROM users)")
 
 enum statement {

@@ -5,8 +5,12 @@
 #include "base/buf.h"
 
 static const struct sort experiment_sorts[] = {
-    {"name", "name"},           {"startTime", "startTime"}, {"endTime", "endTime"},
-    {"state", "state"},         {"numTrials", "numTrials"}, {"userId", "userId"},
+    {"name", "name"},
+    {"startTime", "startTime"},
+    {"endTime", "endTime"},
+    {"state", "state"},
+    {"numTrials", "numTrials"},
+    {"userId", "userId"},
     {"progress", "ifnull(progress, -1)"},
 };
 

@@ -95,9 +95,9 @@ void db_experiment_delete(struct db_tx *tx, int64_t id)
 {
     // Trials go last: the others are found by them.
     static const enum statement parts[] = {
-        SQL_LOGS_DELETE_OF,    SQL_SUMMARIES_DELETE_OF,   SQL_METRICS_DELETE_OF,
+        SQL_LOGS_DELETE_OF,        SQL_SUMMARIES_DELETE_OF,   SQL_METRICS_DELETE_OF,
         SQL_CHECKPOINTS_DELETE_OF, SQL_ALLOCATIONS_DELETE_OF, SQL_TRIALS_DELETE_OF,
-        SQL_JOBS_DELETE_OF,    SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,
+        SQL_JOBS_DELETE_OF,        SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,
         SQL_EXPERIMENT_DELETE,
     };
     for (size_t i = 0; i < STATIC_LEN(parts); i++)

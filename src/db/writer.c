@@ -96,7 +96,8 @@ static void fail_batch(struct tx_queue *batch, int code, const det_err *err, str
     *batch = failed;
 }
 
-// No more than BATCH_MAX, so that the first of many need not wait for all. Returns how many of them are new.
+// No more than BATCH_MAX, so that the first of many need not wait for all. Returns how many of them
+// are new.
 static uint64_t take_batch(struct tx_queue *from, struct tx_queue *batch)
 {
     uint64_t n_new = 0;

@@ -91,19 +91,3 @@ enum { UUID_TEXT_BYTES = 37 }; // with the NUL
 struct uuid uuid_v4(const uint8_t random[16]);               // sets the version and variant bits
 void uuid_format(struct uuid id, char out[UUID_TEXT_BYTES]); // lower case
 int uuid_parse(const char *text, struct uuid *out, det_err *err);
-
-// Which checkpoints to keep when an experiment ends.
-struct gc_policy {
-    int64_t save_experiment_best, save_trial_best, save_trial_latest;
-    bool smaller_is_better;
-};
-
-struct gc_checkpoint {
-    int64_t trial_id, steps;
-    double metric; // of the validation at the same step; NaN: none
-    int64_t order; // of the reports, for ties
-    bool in_use;   // a trial starts from it, or it is a registered model: kept in any case
-    bool keep;     // the answer
-};
-
-void gc_choose(struct gc_checkpoint *all, size_t n, const struct gc_policy *policy);

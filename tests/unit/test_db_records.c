@@ -3,29 +3,54 @@
 
 static struct trial a_trial(int64_t id, int64_t experiment_id)
 {
-    return (struct trial){
-        .id = id, .experiment_id = experiment_id, .request_id = "r", .task_id = "1.r",
-        .state = RUN_ACTIVE, .seed = 7, .searcher_metric = NAN, .progress = NAN};
+    return (struct trial){.id = id,
+                          .experiment_id = experiment_id,
+                          .request_id = "r",
+                          .task_id = "1.r",
+                          .state = RUN_ACTIVE,
+                          .seed = 7,
+                          .searcher_metric = NAN,
+                          .progress = NAN};
 }
 
 static struct experiment an_experiment(int64_t id, const char *name)
 {
-    return (struct experiment){.id = id, .name = name, .state = RUN_ACTIVE, .progress = NAN,
-                               .best_metric = NAN, .user_id = 1, .start_us = 1000 + id};
+    return (struct experiment){.id = id,
+                               .name = name,
+                               .state = RUN_ACTIVE,
+                               .progress = NAN,
+                               .best_metric = NAN,
+                               .user_id = 1,
+                               .start_us = 1000 + id};
 }
 
 static void test_db__keeps_every_field_of_an_experiment(void **state)
 {
     (void)state;
     const char *labels[] = {"a", "b\"c"};
-    struct experiment e = {
-        .id = 3, .kind = EXPERIMENT_GENERIC, .state = RUN_STOPPING_KILLED, .name = "n",
-        .description = "d'; DROP TABLE trials; --", .notes = "", .labels = {labels, 2},
-        .archived = true, .user_id = 9, .forked_from = {true, 2}, .progress = 0.25,
-        .start_us = 123456789, .end_us = 0, .n_trials = 4, .searcher_type = "random",
-        .searcher_metric = NULL, .smaller_is_better = true, .best_trial_id = {false, 0},
-        .best_metric = NAN, .resource_pool = "default", .job_id = "j", .context = "c",
-        .reason = "because"};
+    struct experiment e = {.id = 3,
+                           .kind = EXPERIMENT_GENERIC,
+                           .state = RUN_STOPPING_KILLED,
+                           .name = "n",
+                           .description = "d'; DROP TABLE trials; --",
+                           .notes = "",
+                           .labels = {labels, 2},
+                           .archived = true,
+                           .user_id = 9,
+                           .forked_from = {true, 2},
+                           .progress = 0.25,
+                           .start_us = 123456789,
+                           .end_us = 0,
+                           .n_trials = 4,
+                           .searcher_type = "random",
+                           .searcher_metric = NULL,
+                           .smaller_is_better = true,
+                           .best_trial_id = {false, 0},
+                           .best_metric = NAN,
+                           .resource_pool = "default",
+                           .job_id = "j",
+                           .context = "c",
+                           .reason = "because"};
     struct experiment f;
     struct db_tx *tx = db_tx_new(db);
     db_experiment_save(tx, &e);
@@ -70,8 +95,11 @@ static void test_db__other_nouns(void **state)
 {
     (void)state;
     struct db_tx *tx = db_tx_new(db);
-    db_allocation_save(tx, &(struct allocation){.id = "1.r.1", .trial_id = 5, .run_id = 1,
-                                                .exit = EXIT_TASK_FAILED, .exit_status = 139});
+    db_allocation_save(tx, &(struct allocation){.id = "1.r.1",
+                                                .trial_id = 5,
+                                                .run_id = 1,
+                                                .exit = EXIT_TASK_FAILED,
+                                                .exit_status = 139});
     db_job_save(tx, &(struct job){.id = "j", .experiment_id = 1, .priority = 42, .weight = 0.5});
     db_user_save(tx, &(struct user){.id = 1, .username = "ann", .active = true});
     db_password_save(tx, 1, "$argon2id$x");
@@ -213,8 +241,11 @@ static void test_db__filters_experiments(void **state)
 static void report(struct db_tx *tx, int64_t run, const char *group, int64_t steps,
                    const char *metrics)
 {
-    const struct metric_report m = {.trial_id = 1, .run_id = run, .group = group,
-                                    .steps_completed = steps, .time_us = 10 * steps,
+    const struct metric_report m = {.trial_id = 1,
+                                    .run_id = run,
+                                    .group = group,
+                                    .steps_completed = steps,
+                                    .time_us = 10 * steps,
                                     .metrics = doc_of(metrics)};
     db_metrics_add(tx, &m);
 }
@@ -283,7 +314,10 @@ static void test_db__series_keep_their_spikes(void **state)
     (void)state;
     struct db_tx *tx = db_tx_new(db);
     for (int i = 1; i <= 1000; i++)
-        report(tx, 1, "training", i, i == 500 ? "{loss: 77}" : i == 501 ? "{loss: -77}" : "{loss: 1}");
+        report(tx, 1, "training", i,
+               i == 500   ? "{loss: 77}"
+               : i == 501 ? "{loss: -77}"
+                          : "{loss: 1}");
     must_run(tx);
     const struct metric_report which = {.trial_id = 1, .group = "training"};
     struct db_list list;
@@ -309,10 +343,12 @@ static void test_db__logs_by_filter(void **state)
     (void)state;
     struct db_tx *tx = db_tx_new(db);
     for (int i = 0; i < 10; i++) {
-        const struct log_line line = {
-            .trial_id = 1 + i % 2, .time_us = 1000 * i, .log = i == 4 ? "found it\n" : "x\n",
-            .level = i < 6 ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, .rank = {i != 2, i % 3},
-            .stdtype = "stdout"};
+        const struct log_line line = {.trial_id = 1 + i % 2,
+                                      .time_us = 1000 * i,
+                                      .log = i == 4 ? "found it\n" : "x\n",
+                                      .level = i < 6 ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+                                      .rank = {i != 2, i % 3},
+                                      .stdtype = "stdout"};
         db_log_add(tx, &line);
     }
     must_run(tx);

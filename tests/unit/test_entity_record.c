@@ -1,4 +1,4 @@
-// Records as JSON, times as text, and which checkpoints are kept.
+// Records as JSON, times as text.
 #include "support/docs.h"
 
 #include "entity/entity.h"
@@ -73,67 +73,5 @@ static void test_record__becomes_json(void **state)
         "\"searcherMetric\":null}");
 }
 
-#define CKPT(trial, step, value, nth)                                   \
-    {                                                                   \
-        .trial_id = trial, .steps = step, .metric = value, .order = nth \
-    }
-
-// The worked table of the documentation.
-static void test_gc__keeps_best_and_latest(void **state)
-{
-    (void)state;
-    const double none = NAN;
-    const struct gc_checkpoint all[] = {
-        CKPT(1, 1, none, 1), CKPT(1, 2, none, 2),  CKPT(1, 3, 0.6, 3), CKPT(1, 4, 0.5, 4),
-        CKPT(1, 5, 0.4, 5),  CKPT(2, 1, none, 6),  CKPT(2, 2, 0.2, 7), CKPT(2, 3, 0.3, 8),
-        CKPT(2, 4, none, 9), CKPT(2, 5, none, 10),
-    };
-    static const struct {
-        struct gc_policy policy;
-        const char *kept;
-    } cases[] = {
-        {
-            {0, 0, 0, true},
-            "..........",
-        },
-        {{2, 0, 0, true}, "......78.."},
-        {{5, 0, 0, true}, "..345.78.."},
-        {{9, 0, 0, true}, "..345.78.."},
-        {{0, 1, 0, true}, "....5.7..."},
-        {{0, 0, 1, true}, "....5....X"},
-        {{0, 0, 3, true}, "..345..89X"},
-        {{2, 1, 0, true}, "....5.78.."},
-        {{2, 0, 1, true}, "....5.78.X"},
-        {{0, 1, 1, true}, "....5.7..X"},
-        {{2, 1, 1, true}, "....5.78.X"},
-        {{1, 0, 0, false}, "..3......."},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct gc_checkpoint work[10];
-        char kept[11] = {0};
-        memcpy(work, all, sizeof work);
-        gc_choose(work, 10, &cases[i].policy);
-        for (int j = 0; j < 10; j++)
-            kept[j] = work[j].keep ? "123456789X"[j] : '.';
-        assert_string_equal(kept, cases[i].kept);
-    }
-}
-
-static void test_gc__keeps_what_is_in_use(void **state)
-{
-    (void)state;
-    struct gc_checkpoint all[] = {CKPT(1, 1, 0.5, 1), CKPT(1, 2, 0.5, 2), CKPT(1, 3, 0.5, 3)};
-    all[0].in_use = true;
-    gc_choose(all, 3, &(struct gc_policy){.save_trial_best = 2, .smaller_is_better = true});
-    assert_true(all[0].keep);
-    assert_true(all[1].keep); // ties go to the earlier one
-    assert_false(all[2].keep);
-    gc_choose(all, 3, &(struct gc_policy){0});
-    assert_true(all[0].keep);
-    assert_false(all[1].keep);
-    gc_choose(NULL, 0, &(struct gc_policy){0});
-}
-
 RUN_TESTS(DOC_TEST(test_time__text_and_back), DOC_TEST(test_time__reads_zones_and_fractions),
-          DOC_TEST(test_time__refuses_other_text), DOC_TEST(test_record__becomes_json),
-          DOC_TEST(test_gc__keeps_best_and_latest), DOC_TEST(test_gc__keeps_what_is_in_use))
+          DOC_TEST(test_time__refuses_other_text), DOC_TEST(test_record__becomes_json))
