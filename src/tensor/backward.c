@@ -161,9 +161,7 @@ static det_tensor *first_grad(det_tensor *loss, det_tensor *given)
         return NULL;
     }
     det_tensor *one = tensor_new((det_dtype)loss->dtype, loss->shape, loss->ndim);
-    double value = 1;
-    det_tensor source = {.dtype = DET_F64, .numel = 1, .data = &value};
-    if (one) ew_copy(one, &source);
+    if (one) ew_fill(one, 1);
     return one;
 }
 

@@ -36,6 +36,8 @@ int direct_forward(const struct conv *s, const float *x, const float *w, const f
 int direct_data(const struct conv *s, const float *g, const float *w, float *dx);
 int direct_weights(const struct conv *s, const float *x, const float *g, float *dw,
                    bool accumulate);
+// sums: [group][kernel row][(kernel column, channel)][output channel of the group]
+void direct_store_weights(const struct conv *s, const float *sums, float *dw, bool accumulate);
 
 // Its parts, for what merges something into a convolution: weights packed (into SCRATCH_A) and rows
 // of outputs computed from rows of the padded input, without bias.
@@ -83,6 +85,16 @@ struct pooled_grads {
     bool accumulate_w; // add to dw
 };
 int pooled_backward(const struct pooled *p, const struct pooled_grads *grads);
+
+// conv_pooled_winograd.c: forward with 5 x 5 kernels and 2 x 2 windows.
+bool pooled_winograd_fits(const struct pooled *p);
+int pooled_winograd_forward(const struct pooled *p, const float *x, const float *w,
+                            const float *bias, float *y, uint8_t *winner);
+
+// conv_pooled_dense.c: dw and db where lists of gradients cost more than they save: kernels with
+// few elements.
+bool pooled_dense_is_faster(const struct pooled *p);
+int pooled_dense_weights(const struct pooled *p, const struct pooled_grads *grads);
 
 // conv_plain.c: f64, written for exactness and not for speed. x and y are (N, H, W, C) as above.
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,

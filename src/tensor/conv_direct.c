@@ -368,18 +368,17 @@ static void pad_piece(void *ctx, int image)
 }
 
 // sums -> (OC, C, KH, KW)
-static void store_weights(const struct weights_job *j, float *dw, bool accumulate)
+void direct_store_weights(const struct conv *s, const float *sums, float *dw, bool accumulate)
 {
-    const struct conv *s = j->s;
-    int64_t taps = s->kh * s->kw;
+    int64_t taps = s->kh * s->kw, group_c = s->c / s->groups, group_oc = s->oc / s->groups;
     for (int64_t o = 0; o < s->oc; o++) {
-        int64_t group = o / j->group_oc;
-        for (int64_t c = 0; c < j->group_c; c++)
+        int64_t group = o / group_oc;
+        for (int64_t c = 0; c < group_c; c++)
             for (int64_t tap = 0; tap < taps; tap++) {
-                int64_t ky = tap / s->kw, row = tap % s->kw * j->group_c + c;
-                float v =
-                    j->sums[((group * s->kh + ky) * j->rows + row) * j->group_oc + o % j->group_oc];
-                float *to = &dw[(o * j->group_c + c) * taps + tap];
+                int64_t ky = tap / s->kw, row = tap % s->kw * group_c + c;
+                int64_t at = (group * s->kh + ky) * s->kw * group_c + row;
+                float v = sums[at * group_oc + o % group_oc];
+                float *to = &dw[(o * group_c + c) * taps + tap];
                 *to = accumulate ? *to + v : v;
             }
     }
@@ -406,6 +405,6 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
         j.x = p.out;
     }
     run(s->groups * s->kh * j.row_blocks, weights_piece, &j, work_of(s));
-    store_weights(&j, dw, accumulate);
+    direct_store_weights(s, j.sums, dw, accumulate);
     return 0;
 }

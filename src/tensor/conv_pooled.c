@@ -65,6 +65,7 @@ int pooled_forward(const struct pooled *p, const float *x, const float *w, const
 {
     int rc = 0;
     struct forward_job j = {.p = p, .x = x, .bias = bias, .y = y, .winner = winner, .rc = &rc};
+    if (pooled_winograd_fits(p)) return pooled_winograd_forward(p, x, w, bias, y, winner);
     int planned = direct_plan(&j.plan, &p->conv, w);
     if (planned) return planned;
     pool_run((int)p->conv.n, forward_piece, &j);
@@ -233,7 +234,8 @@ int pooled_backward(const struct pooled *p, const struct pooled_grads *grads)
     j.origin = (int32_t *)(j.at + n_vectors);
     j.in_window = j.origin + pixels;
     plan_offsets(&j);
-    if (grads->dw || grads->db) rc = weights_backward(&j);
+    if (grads->dw || grads->db)
+        rc = pooled_dense_is_faster(p) ? pooled_dense_weights(p, grads) : weights_backward(&j);
     if (!rc && grads->dx) {
         float *turned = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j.row_len) * sizeof(float));
         if (!turned) return DET_ENOMEM;

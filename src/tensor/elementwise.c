@@ -116,3 +116,13 @@ void ew_copy(det_tensor *out, det_tensor *in)
     ew_fn fn = ew_cast((det_dtype)out->dtype, (det_dtype)in->dtype);
     ew_run(fn, (det_tensor *const[]){out, in}, 2, NULL);
 }
+
+void ew_fill(det_tensor *out, double value)
+{
+    if (out->dtype == DET_F32 && out->numel == 1) {
+        *(float *)out->data = (float)value;
+        return;
+    }
+    det_tensor source = {.dtype = DET_F64, .numel = 1, .data = &value};
+    ew_copy(out, &source);
+}

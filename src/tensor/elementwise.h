@@ -20,3 +20,4 @@ void ew_run(ew_fn fn, det_tensor *const *t, int n, const double *arg);
 
 // out = in, converted and broadcast.
 void ew_copy(det_tensor *out, det_tensor *in);
+void ew_fill(det_tensor *out, double value);

@@ -181,24 +181,38 @@ static int gemm_one(const struct gemm *g, const float *a, const float *b, char *
 
 // --- other ways
 
-// Few elements: nothing to block. Also the way for f64 and for shapes without columns to sum.
-#define GEMM_LOOPS(name, T)                                                             \
-    static void name(const struct gemm *g, const T *a, const T *b, T *c, T *pre)        \
-    {                                                                                   \
-        for (int64_t i = 0; i < g->m; i++)                                              \
-            for (int64_t j = 0; j < g->n; j++) {                                        \
-                T sum = g->accumulate ? c[i * g->ldc + j] : 0;                          \
-                for (int64_t k = 0; k < g->k; k++)                                      \
-                    sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs]; \
-                if (g->bias) sum += g->bias[j];                                         \
-                if (pre) pre[i * g->ldc + j] = sum;                                     \
-                c[i * g->ldc + j] = sum;                                                \
-            }                                                                           \
-    }
-GEMM_LOOPS(loops_f32, float)
-GEMM_LOOPS(loops_f64, double)
+// f64 is for checking results, not for speed.
+static void loops_f64(const struct gemm *g, const double *a, const double *b, double *c,
+                      double *pre)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            double sum = g->accumulate ? c[i * g->ldc + j] : 0;
+            for (int64_t k = 0; k < g->k; k++)
+                sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs];
+            if (pre) pre[i * g->ldc + j] = sum;
+            c[i * g->ldc + j] = sum;
+        }
+}
 
-static void loops_finish(const struct gemm *g, float *c)
+static void small_f32(const struct gemm *g, const float *a, const float *b, float *c)
+{
+    kernels->gemm_small(&(struct gemm_small){.m = g->m,
+                                             .n = g->n,
+                                             .k = g->k,
+                                             .a = a,
+                                             .b = b,
+                                             .a_rs = g->a.rs,
+                                             .a_cs = g->a.cs,
+                                             .b_rs = g->b.rs,
+                                             .b_cs = g->b.cs,
+                                             .c = c,
+                                             .ldc = g->ldc,
+                                             .bias = g->bias,
+                                             .accumulate = g->accumulate});
+}
+
+static void small_finish(const struct gemm *g, float *c, float *pre)
 {
     if (!g->act) return;
     for (int64_t col = 0; col < g->n; col += GEMM_MAX_WIDTH)
@@ -209,6 +223,7 @@ static void loops_finish(const struct gemm *g, float *c)
                                   .ldc = g->ldc,
                                   .act = g->act,
                                   .out = c + col,
+                                  .pre = pre ? pre + col : NULL,
                                   .ld_out = g->ldc});
 }
 
@@ -238,8 +253,8 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
     if (work > TINY || g->c_dtype != DET_F32)
         return gemm_one(g, (const float *)a, (const float *)b, c, pre,
                         shared && work > WORTH_THREADS);
-    loops_f32(g, (const float *)a, (const float *)b, (float *)c, (float *)pre);
-    loops_finish(g, (float *)c);
+    small_f32(g, (const float *)a, (const float *)b, (float *)c);
+    small_finish(g, (float *)c, (float *)pre);
     return 0;
 }
 

@@ -172,16 +172,6 @@ static int run_sum(struct loss_job *j, double *total)
 
 // --- forward and backward
 
-static void store_single(det_tensor *out, double value)
-{
-    if (out->dtype == DET_F32) {
-        *(float *)out->data = (float)value;
-        return;
-    }
-    det_tensor source = {.dtype = DET_F64, .numel = 1, .data = &value};
-    ew_copy(out, &source);
-}
-
 static int loss_each(struct loss_job *j, det_tensor *out)
 {
     det_dtype dtype = fold_dtype(j->dtype);
@@ -208,7 +198,7 @@ static int loss_forward(struct node *n)
         if (a->reduction == DET_NONE)
             rc = loss_each(&j, n->out[0]);
         else if (!(rc = run_sum(&j, &total)))
-            store_single(n->out[0], a->reduction == DET_MEAN ? total / (double)j.all.n : total);
+            ew_fill(n->out[0], a->reduction == DET_MEAN ? total / (double)j.all.n : total);
     }
     operands_done(&o);
     return rc;

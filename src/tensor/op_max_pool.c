@@ -327,7 +327,10 @@ static int conv_pool_backward(struct node *n)
 static const char *const conv_pool_cases[] = {
     "x:f[2,1,12,12] w:f[5,1,5,5] b:f[5]; kernel=2; F.max_pool2d(F.conv2d(x, w, b), 2)",
     "x:f[3,40,12,12] w:f[40,40,5,5] b:f[40]; kernel=2; F.max_pool2d(F.conv2d(x, w, b), 2)",
-    "x:f[3,3,11,13] w:f[7,3,4,3] -; kernel=2,3; F.max_pool2d(F.conv2d(x, w), (2, 3))", NULL};
+    "x:f[2,19,13,10] w:f[53,19,5,5] -; kernel=2; F.max_pool2d(F.conv2d(x, w), 2)",
+    "x:f[9,2,13,14] w:f[50,2,3,3] b:f[50]; kernel=2; F.max_pool2d(F.conv2d(x, w, b), 2)",
+    "x:f[3,3,11,13] w:f[7,3,4,3] -; kernel=2,3; F.max_pool2d(F.conv2d(x, w), (2, 3))",
+    NULL};
 const struct op op_conv_pool = {.name = "conv_pool",
                                 .min_in = 2,
                                 .max_in = 3,

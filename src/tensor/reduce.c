@@ -239,6 +239,21 @@ int reduce(const struct reduction *r, enum fold_id id, const struct fold_args *a
     return 0;
 }
 
+// All but the last dim of a small row-major tensor, such as the gradient of a bias: there is
+// nothing to plan.
+static bool sum_small(const det_tensor *g, unsigned dims, bool accumulate, void *out)
+{
+    det_dtype dtype = (det_dtype)g->dtype;
+    bool leading = g->ndim && dims == (1u << (g->ndim - 1)) - 1;
+    if (!leading || !g->numel || g->numel >= PIECE || !tensor_is_row_major(g)) return false;
+    int64_t width = g->shape[g->ndim - 1];
+    struct fold_block b = {.src = g->data, .rows = 1, .width = g->numel, .out = out};
+    if (width > 1) b.rows = g->numel / width, b.width = b.ld = width;
+    if (!accumulate) fold_start(FOLD_sum, fold_dtype(dtype), out, width);
+    fold(FOLD_sum, dtype, width > 1, &b);
+    return true;
+}
+
 void give_sum(struct node *n, int i, det_tensor *g, unsigned dims)
 {
     if (!wants_grad(n, i)) return;
@@ -248,7 +263,8 @@ void give_sum(struct node *n, int i, det_tensor *g, unsigned dims)
     det_tensor *sum = in_place ? grad_target(n, i, &args.accumulate)
                                : tensor_new(fold_dtype((det_dtype)g->dtype), t->shape, t->ndim);
     struct reduction r = {0};
-    if (sum && !reduction_init(&r, g, dims)) reduce(&r, FOLD_sum, &args, sum->data);
+    if (sum && !sum_small(g, dims, args.accumulate, sum->data) && !reduction_init(&r, g, dims))
+        reduce(&r, FOLD_sum, &args, sum->data);
     reduction_done(&r);
     if (!in_place) give_grad(n, i, sum);
 }

@@ -21,12 +21,12 @@ static void share_piece(void *ctx, int piece)
 
 void share_rows(int64_t n_rows, int64_t row_work, share_fn fn, void *ctx)
 {
-    int64_t rows = MAX((int64_t)1, PIECE / MAX(row_work, (int64_t)1));
-    rows = MAX(rows, (n_rows + MAX_PIECES - 1) / MAX_PIECES);
-    if (n_rows < 2 * rows && n_rows * row_work < 2 * PIECE) {
+    if (n_rows * row_work < 2 * PIECE) {
         if (n_rows > 0) fn(ctx, 0, n_rows);
         return;
     }
+    int64_t rows = MAX((int64_t)1, PIECE / row_work);
+    rows = MAX(rows, (n_rows + MAX_PIECES - 1) / MAX_PIECES);
     struct share s = {fn, ctx, n_rows, rows};
     pool_run((int)((n_rows + rows - 1) / rows), share_piece, &s);
 }

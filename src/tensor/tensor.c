@@ -93,6 +93,7 @@ static void stride_order(const det_tensor *t, int *order)
 
 bool tensor_is_dense(const det_tensor *t)
 {
+    if (tensor_is_row_major(t)) return true;
     int order[DET_MAX_DIMS];
     stride_order(t, order);
     return dense_in_order(t, order);
@@ -106,6 +107,15 @@ static void set_strides(det_tensor *t, const int *order)
         t->stride[d] = stride;
         stride *= MAX(t->shape[d], 1);
     }
+}
+
+// t is row-major and gets the order of like, if that is dense.
+static void order_strides_like(det_tensor *t, const det_tensor *like)
+{
+    if (tensor_is_row_major(like)) return;
+    int order[DET_MAX_DIMS];
+    stride_order(like, order);
+    if (dense_in_order(like, order)) set_strides(t, order);
 }
 
 // --- headers and memory
@@ -156,9 +166,7 @@ det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim)
 det_tensor *tensor_new_like(const det_tensor *like)
 {
     det_tensor *t = describe((det_dtype)like->dtype, like->shape, like->ndim);
-    int order[DET_MAX_DIMS];
-    stride_order(like, order);
-    if (dense_in_order(like, order)) set_strides(t, order);
+    order_strides_like(t, like);
     return allocate_or_fail(t);
 }
 
@@ -196,9 +204,7 @@ int node_out(struct node *n, det_dtype dtype, const int64_t *shape, int ndim)
 int node_out_like(struct node *n, det_dtype dtype, const det_tensor *like)
 {
     int rc = node_out(n, dtype, like->shape, like->ndim);
-    int order[DET_MAX_DIMS];
-    stride_order(like, order);
-    if (!rc && dense_in_order(like, order)) set_strides(n->out[n->n_out - 1], order);
+    if (!rc) order_strides_like(n->out[n->n_out - 1], like);
     return rc;
 }
 
@@ -478,8 +484,7 @@ void *tensor_memory(det_tensor *t)
 void det_fill_(det_tensor *t, double value)
 {
     if (!may_write(t, "det_fill_")) return;
-    det_tensor one = {.dtype = DET_F64, .numel = 1, .data = &value};
-    ew_copy(t, &one);
+    ew_fill(t, value);
     tensor_touch(t);
 }
 

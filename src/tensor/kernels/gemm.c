@@ -350,3 +350,75 @@ void KERNEL(gemm_finish)(const struct gemm_finish *f)
     };
     table[f->act][f->bf16](f);
 }
+
+// --- few elements: vectors along whichever dim lies dense in memory
+
+static float dot(const float *a, const float *b, int64_t n)
+{
+    vf sum = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sum += vf_load(a + i) * vf_load(b + i);
+    if (i < n) sum += vf_load_n(a + i, (int)(n - i)) * vf_load_n(b + i, (int)(n - i));
+    return vf_sum(sum);
+}
+
+static void small_by_dots(const struct gemm_small *g)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            float *c = g->c + i * g->ldc + j, sum = g->bias ? g->bias[j] : 0;
+            sum += dot(g->a + i * g->a_rs, g->b + j * g->b_cs, g->k);
+            *c = g->accumulate ? *c + sum : sum;
+        }
+}
+
+// One column of C at a time, m elements of it side by side; so are those of A.
+static void small_by_columns(const struct gemm_small *g)
+{
+    float bias = g->bias ? g->bias[0] : 0;
+    for (int64_t i = 0; i < g->m; i += LANES) {
+        int n = g->m - i < LANES ? (int)(g->m - i) : LANES;
+        vf sum = g->accumulate ? vf_load_n(g->c + i, n) : vf_set1(bias);
+        for (int64_t k = 0; k < g->k; k++)
+            sum += vf_load_n(g->a + i + k * g->a_cs, n) * g->b[k * g->b_rs];
+        vf_store_n(g->c + i, sum, n);
+    }
+}
+
+static void small_by_rows(const struct gemm_small *g)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j += LANES) {
+            int n = g->n - j < LANES ? (int)(g->n - j) : LANES;
+            float *c = g->c + i * g->ldc + j;
+            vf sum = g->accumulate ? vf_load_n(c, n) : (vf){0};
+            if (g->bias) sum += vf_load_n(g->bias + j, n);
+            for (int64_t k = 0; k < g->k; k++)
+                sum += g->a[i * g->a_rs + k * g->a_cs] * vf_load_n(g->b + k * g->b_rs + j, n);
+            vf_store_n(c, sum, n);
+        }
+}
+
+static void small_by_elements(const struct gemm_small *g)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            float *c = g->c + i * g->ldc + j, sum = g->bias ? g->bias[j] : 0;
+            for (int64_t k = 0; k < g->k; k++)
+                sum += g->a[i * g->a_rs + k * g->a_cs] * g->b[k * g->b_rs + j * g->b_cs];
+            *c = g->accumulate ? *c + sum : sum;
+        }
+}
+
+void KERNEL(gemm_small)(const struct gemm_small *g)
+{
+    if (g->n == 1 && g->ldc == 1 && g->a_rs == 1 && g->m >= g->k)
+        small_by_columns(g);
+    else if (g->a_cs == 1 && g->b_rs == 1 && g->k >= g->n)
+        small_by_dots(g);
+    else if (g->b_cs == 1)
+        small_by_rows(g);
+    else
+        small_by_elements(g);
+}

@@ -55,4 +55,16 @@ struct gemm_finish {
     bool bf16; // type of out and pre
 };
 
+// C[m x n] (+)= A B + bias for few elements anywhere in memory: element (i, j) of A is
+// a[i * a_rs + j * a_cs]; so for B.
+struct gemm_small {
+    int64_t m, n, k;
+    const float *a, *b;
+    int64_t a_rs, a_cs, b_rs, b_cs;
+    float *c;
+    int64_t ldc;
+    const float *bias; // n values or NULL
+    bool accumulate;
+};
+
 enum { GEMM_MAX_WIDTH = 48, GEMM_MAX_ROWS = 16 };

@@ -150,6 +150,7 @@ struct dropout_args {
     K(void, gemm_pack_a, (const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows, \
                           float *out))                                                              \
     K(void, gemm_finish, (const struct gemm_finish *f))                                             \
+    K(void, gemm_small, (const struct gemm_small *g))                                               \
     /* reductions */                                                                               \
     K(void, fold_columns, (enum fold_id id, bool bf16, const struct fold_block *b))                \
     K(void, fold_rows, (enum fold_id id, bool bf16, const struct fold_block *b))                   \
@@ -172,11 +173,14 @@ struct dropout_args {
     K(void, wino_gradient, (const struct wino_tile *t))                                             \
     K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
     K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
+    K(void, wino_kernel_5, (const float *from, int64_t stride, int n, float *to, int64_t step))     \
+    K(void, wino_pool, (const struct wino_pool *p))                                                 \
     K(void, wino_kernel_grad, (const float *from, int64_t step, float *to, int64_t stride,          \
                                bool accumulate))                                                    \
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
+    K(void, pooled_spread, (const struct pooled_spread *p))                                         \
     K(void, sparse_sums, (const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,   \
                           bool accumulate))                   \
     K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \

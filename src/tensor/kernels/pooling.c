@@ -11,23 +11,30 @@ static bool outside(int64_t at, int64_t size)
 
 // A vector of channels of one window: the winner's value and index. The first of equals wins; NaN
 // beats everything.
-INLINE void window_max(const struct pool_row *p, int64_t x0, int64_t c, const int width, vf *best,
-                       vi *index)
+struct max_window {
+    int64_t kh, kw;
+    bool whole; // all of it is inside the image
+};
+
+INLINE void window_max(const struct pool_row *p, const struct max_window k, int64_t x0, int64_t c,
+                       const int width, vf *best, vi *index)
 {
     vf b = vf_set1(-__builtin_inff());
     vi at = {0};
     bool first = true;
-    for (int64_t ky = 0; ky < p->kh; ky++) {
-        if (outside(p->y0 + ky, p->h)) continue;
-        for (int64_t kx = 0; kx < p->kw; kx++) {
-            if (outside(x0 + kx, p->w)) continue;
+    UNROLL(2)
+    for (int64_t ky = 0; ky < k.kh; ky++) {
+        if (!k.whole && outside(p->y0 + ky, p->h)) continue;
+        UNROLL(2)
+        for (int64_t kx = 0; kx < k.kw; kx++) {
+            if (!k.whole && outside(x0 + kx, p->w)) continue;
             const float *from = p->image + ((p->y0 + ky) * p->w + x0 + kx) * p->c + c;
             vf v = width == LANES ? vf_load(from) : vf_load_n(from, width);
             vi wins = (v > b) | (v != v);
             if (first) wins = ~(vi){0};
             first = false;
             b = vf_select(wins, v, b);
-            at = ((vi){0} + (int32_t)(ky * p->kw + kx)) * -wins | (at & ~wins);
+            at = (wins & (int32_t)(ky * k.kw + kx)) | (at & ~wins);
         }
     }
     *best = b;
@@ -55,21 +62,31 @@ INLINE void finish_window(const struct pool_row *p, int64_t i, int64_t c, const 
     }
 }
 
-void KERNEL(pool_row)(const struct pool_row *p)
+INLINE void pool_windows(const struct pool_row *p, const struct max_window k)
 {
     for (int64_t i = 0; i < p->n; i++) {
         vf best;
         vi index;
         int64_t c = 0;
         for (; c + LANES <= p->c; c += LANES) {
-            window_max(p, p->x0 + i * p->stride, c, LANES, &best, &index);
+            window_max(p, k, p->x0 + i * p->stride, c, LANES, &best, &index);
             finish_window(p, i, c, LANES, best, index);
         }
         if (c < p->c) {
-            window_max(p, p->x0 + i * p->stride, c, (int)(p->c - c), &best, &index);
+            window_max(p, k, p->x0 + i * p->stride, c, (int)(p->c - c), &best, &index);
             finish_window(p, i, c, (int)(p->c - c), best, index);
         }
     }
+}
+
+void KERNEL(pool_row)(const struct pool_row *p)
+{
+    bool whole = p->y0 >= 0 && p->y0 + p->kh <= p->h && p->x0 >= 0 &&
+                 p->x0 + (p->n - 1) * p->stride + p->kw <= p->w;
+    if (whole && p->kh == 2 && p->kw == 2)
+        pool_windows(p, (struct max_window){2, 2, true});
+    else
+        pool_windows(p, (struct max_window){p->kh, p->kw, whole});
 }
 
 INLINE void scatter_pixel(const struct pool_row_grad *p, int64_t i, float *to, const int32_t at)
@@ -103,6 +120,35 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 }
 
 // --- behind a pooled convolution
+
+INLINE void spread_vector(const struct pooled_spread *p, int64_t i, int64_t c, const int width)
+{
+    const int64_t at = i * p->c + c;
+    vi winner = {0};
+    uint8_t index[LANES] = {0};
+    memcpy(index, p->winner + at, (size_t)width);
+    VECTOR_LOOP
+    for (int l = 0; l < LANES; l++)
+        winner[l] = index[l];
+    vf g = vf_load_n(p->g + at, width);
+    if (p->y) g = vf_select(vf_load_n(p->y + at, width) > 0, g, (vf){0});
+    vf_store_n(p->total + c, vf_load_n(p->total + c, width) + g, width);
+    for (int64_t ky = 0; ky < p->kh; ky++)
+        for (int64_t kx = 0; kx < p->kw; kx++) {
+            float *to = p->out + ky * p->row_step + (i * p->kw + kx) * p->c + c;
+            vf_store_n(to, vf_select(winner == (int32_t)(ky * p->kw + kx), g, (vf){0}), width);
+        }
+}
+
+void KERNEL(pooled_spread)(const struct pooled_spread *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        int64_t c = 0;
+        for (; c + LANES <= p->c; c += LANES)
+            spread_vector(p, i, c, LANES);
+        if (c < p->c) spread_vector(p, i, c, (int)(p->c - c));
+    }
+}
 
 // sum[i] (+)= over all entries of the images' lists of value * (vector at x + offset + at[i]).
 INLINE void sums_of(const int n, const struct sparse_lists *l, const int64_t *at, float *sum,
@@ -151,7 +197,8 @@ void KERNEL(sparse_sums)(const struct sparse_lists *l, const int64_t *at, int64_
             SUMS(6)
             SUMS(7)
             SUMS(8)
-            SUMS(9) SUMS(10) SUMS(11) SUMS(12)
+            SUMS(9)
+            SUMS(10) SUMS(11) SUMS(12)
 #undef SUMS
                 default : __builtin_unreachable();
         }
@@ -253,7 +300,8 @@ static void add_row(const struct sparse_grad *list, int count, const float *w, f
         ROWS(6)
         ROWS(7)
         ROWS(8)
-        ROWS(9) ROWS(10) ROWS(11) ROWS(12)
+        ROWS(9)
+        ROWS(10) ROWS(11) ROWS(12)
 #undef ROWS
             default : __builtin_unreachable();
     }

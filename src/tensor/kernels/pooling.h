@@ -47,6 +47,17 @@ struct pooled_image {
 };
 
 // One channel's lists in several images, steps apart.
+// One row of n results: what they send back to the kh rows of the convolution below, kept whole.
+struct pooled_spread {
+    const float *g, *y; // y: NULL without relu
+    const uint8_t *winner;
+    int64_t n, c;
+    int64_t kh, kw;
+    float *out;       // rows of n * kw pixels
+    int64_t row_step; // floats from one of them to the next
+    float *total;     // c sums, added to
+};
+
 struct sparse_lists {
     const struct sparse_grad *list;
     const int32_t *count;

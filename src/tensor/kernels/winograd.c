@@ -1,8 +1,24 @@
 // Unit winograd.c: Winograd transforms, a vector of channels at a time. Channels are a multiple of
-// LANES. Lavin, Gray: "Fast algorithms for convolutional neural networks" (CVPR 2016).
+// LANES but for the input and the pooled output. Lavin, Gray: "Fast algorithms for convolutional
+// neural networks" (CVPR 2016).
+//
+// F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) evaluate at the same six points: 0, 1, -1, 2, -2, infinity.
 #include "tensor/kernels/winograd.h"
 
 #include "tensor/kernels/kernels.h"
+
+INLINE vf load_channels(const float *p, const int width)
+{
+    return width == LANES ? vf_load(p) : vf_load_n(p, width);
+}
+
+INLINE void store_channels(float *p, vf v, const int width)
+{
+    if (width == LANES)
+        vf_store(p, v);
+    else
+        vf_store_n(p, v, width);
+}
 
 // Row transforms; applied to columns first, then to rows.
 
@@ -58,8 +74,27 @@ INLINE void kernel_3(const vf *u, vf *g) // G^T u
     g[2] = (b - a) * (1.0f / 6) + u[5];
 }
 
+INLINE void kernel_6_of_5(const vf *g, vf *u) // G g
+{
+    const vf even = (g[0] + g[2] + g[4]) * (-1.0f / 6), odd = (g[1] + g[3]) * (1.0f / 6);
+    const vf even2 = g[0] * (1.0f / 24) + g[2] * (1.0f / 6) + g[4] * (2.0f / 3);
+    const vf odd2 = g[1] * (1.0f / 12) + g[3] * (1.0f / 3);
+    u[0] = g[0] * 0.25f;
+    u[1] = even - odd;
+    u[2] = even + odd;
+    u[3] = even2 + odd2;
+    u[4] = even2 - odd2;
+    u[5] = g[4];
+}
+
+INLINE void output_2(const vf *m, vf *y) // A^T m
+{
+    y[0] = m[0] + (m[1] + m[2]) + (m[3] + m[4]);
+    y[1] = (m[1] - m[2]) + 2 * (m[3] - m[4]) + m[5];
+}
+
 INLINE void store_points(const struct wino_tile *t, const vf (*columns)[WINO_IN], int64_t c,
-                         void (*row)(const vf *, vf *), const int n_in)
+                         const int width, void (*row)(const vf *, vf *), const int n_in)
 {
     UNROLL(6)
     for (int i = 0; i < WINO_IN; i++) {
@@ -70,30 +105,37 @@ INLINE void store_points(const struct wino_tile *t, const vf (*columns)[WINO_IN]
         row(in, out);
         UNROLL(6)
         for (int j = 0; j < WINO_IN; j++)
-            vf_store(t->to + (i * WINO_IN + j) * t->step + c, out[j]);
+            store_channels(t->to + (i * WINO_IN + j) * t->step + c, out[j], width);
     }
 }
 
-INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const bool inside)
+INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const int width,
+                const bool inside)
 {
     if (!inside && (y < 0 || y >= t->h || x < 0 || x >= t->w)) return (vf){0};
-    return vf_load(t->image + (y * t->w + x) * t->c + c);
+    return load_channels(t->image + (y * t->w + x) * t->c + c, width);
+}
+
+INLINE void input_vector(const struct wino_tile *t, int64_t c, const int width, const bool inside)
+{
+    vf columns[WINO_IN][WINO_IN];
+    UNROLL(6)
+    for (int j = 0; j < WINO_IN; j++) {
+        vf d[WINO_IN];
+        UNROLL(6)
+        for (int i = 0; i < WINO_IN; i++)
+            d[i] = pixel(t, t->y + i, t->x + j, c, width, inside);
+        input_6(d, columns[j]);
+    }
+    store_points(t, columns, c, width, input_6, WINO_IN);
 }
 
 INLINE void input_tile(const struct wino_tile *t, const bool inside)
 {
-    for (int64_t c = 0; c < t->c; c += LANES) {
-        vf columns[WINO_IN][WINO_IN];
-        UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++) {
-            vf d[WINO_IN];
-            UNROLL(6)
-            for (int i = 0; i < WINO_IN; i++)
-                d[i] = pixel(t, t->y + i, t->x + j, c, inside);
-            input_6(d, columns[j]);
-        }
-        store_points(t, columns, c, input_6, WINO_IN);
-    }
+    int64_t c = 0;
+    for (; c + LANES <= t->c; c += LANES)
+        input_vector(t, c, LANES, inside);
+    if (c < t->c) input_vector(t, c, (int)(t->c - c), inside);
 }
 
 void KERNEL(wino_input)(const struct wino_tile *t)
@@ -115,10 +157,10 @@ INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
             vf d[WINO_OUT];
             UNROLL(4)
             for (int i = 0; i < WINO_OUT; i++)
-                d[i] = pixel(t, t->y + i, t->x + j, c, inside);
+                d[i] = pixel(t, t->y + i, t->x + j, c, LANES, inside);
             gradient_6(d, columns[j]);
         }
-        store_points(t, columns, c, gradient_6, WINO_OUT);
+        store_points(t, columns, c, LANES, gradient_6, WINO_OUT);
     }
 }
 
@@ -217,4 +259,77 @@ void KERNEL(wino_kernel_grad)(const float *from, int64_t step, float *to, int64_
                 *at = accumulate ? *at + out[j][l] : out[j][l];
             }
     }
+}
+
+// --- F(2 x 2, 5 x 5) with the 2 x 2 outputs of a tile pooled to one
+
+// 5 x 5 kernels of n <= LANES output channels: element k of lane l at from[l * stride + k]; zeros
+// for the lanes behind them.
+void KERNEL(wino_kernel_5)(const float *from, int64_t stride, int n, float *to, int64_t step)
+{
+    vf columns[5][WINO_IN];
+    for (int j = 0; j < 5; j++) {
+        vf g[5];
+        for (int i = 0; i < 5; i++) {
+            float lane[LANES] = {0};
+            for (int l = 0; l < n; l++)
+                lane[l] = from[l * stride + i * 5 + j];
+            g[i] = vf_load(lane);
+        }
+        kernel_6_of_5(g, columns[j]);
+    }
+    UNROLL(6)
+    for (int i = 0; i < WINO_IN; i++) {
+        vf in[5], out[WINO_IN];
+        UNROLL(5)
+        for (int j = 0; j < 5; j++)
+            in[j] = columns[j][i];
+        kernel_6_of_5(in, out);
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            vf_store(to + (i * WINO_IN + j) * step, out[j]);
+    }
+}
+
+INLINE void pool_vector(const struct wino_pool *p, int64_t c, const int width)
+{
+    vf columns[WINO_IN][2], y[4];
+    UNROLL(6)
+    for (int j = 0; j < WINO_IN; j++) {
+        vf m[WINO_IN];
+        UNROLL(6)
+        for (int i = 0; i < WINO_IN; i++)
+            m[i] = load_channels(p->from + (i * WINO_IN + j) * p->step + c, width);
+        output_2(m, columns[j]);
+    }
+    UNROLL(2)
+    for (int i = 0; i < 2; i++) {
+        vf in[WINO_IN];
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            in[j] = columns[j][i];
+        output_2(in, y + 2 * i);
+    }
+    vf best = y[0];
+    vi winner = {0};
+    UNROLL(3)
+    for (int k = 1; k < 4; k++) { // the first of equals wins; NaN beats everything
+        vi wins = (y[k] > best) | (y[k] != y[k]);
+        best = vf_select(wins, y[k], best);
+        winner = (wins & k) | (winner & ~wins);
+    }
+    if (p->bias) best += load_channels(p->bias + c, width);
+    if (p->relu) best = vf_select(best <= 0, (vf){0}, best);
+    store_channels(p->out + c, best, width);
+    VECTOR_LOOP
+    for (int l = 0; l < width; l++)
+        p->winner[c + l] = (uint8_t)winner[l];
+}
+
+void KERNEL(wino_pool)(const struct wino_pool *p)
+{
+    int64_t c = 0;
+    for (; c + LANES <= p->c; c += LANES)
+        pool_vector(p, c, LANES);
+    if (c < p->c) pool_vector(p, c, (int)(p->c - c));
 }

@@ -17,3 +17,13 @@ struct wino_tile {
     float *to;
     int64_t step;
 };
+
+// Products of a tile of F(2 x 2, 5 x 5) -> one pixel of the pooled result, c channels of it.
+struct wino_pool {
+    const float *from; // point p at from[p * step ...]
+    int64_t step, c;
+    const float *bias; // NULL: none
+    bool relu;
+    float *out;
+    uint8_t *winner; // which of the 2 x 2 was the largest
+};
