@@ -1,6 +1,7 @@
 // det/det.h: everything.
 #pragma once
 
+#include "det/data.h"
 #include "det/err.h"
 #include "det/format.h"
 #include "det/nn.h"

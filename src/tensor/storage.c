@@ -7,6 +7,11 @@ const void *tensor_first(det_tensor *t)
     return t->data;
 }
 
+bool tensor_reusable(const det_tensor *t)
+{
+    return t->refs == 1 && !t->on_tape && !t->requires_grad && !t->grad && t->storage->refs == 1;
+}
+
 void *storage_data(struct storage *s)
 {
     return s->data;

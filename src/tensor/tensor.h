@@ -49,6 +49,10 @@ struct tensor_layout {
 // must lie inside s.
 det_tensor *tensor_over(struct storage *s, const struct tensor_layout *layout);
 
+// Whether the only holder of a leaf may fill it with something else unnoticed: nobody else holds it
+// or a view of it, and no gradient was asked for.
+bool tensor_reusable(const det_tensor *t);
+
 // Elements from the first to the last one that a view touches, gaps included: 0 if it is empty, -1
 // if sizes or strides are negative or too large to address.
 int64_t tensor_extent(const int64_t *shape, const int64_t *stride, int ndim);
