@@ -31,7 +31,7 @@ struct command {
     const char *program;     // NULL: det
     const char *noun, *verb; // "config", "check"; a command of one word has no verb, and one that
                              // is the whole program has neither
-    const char *args; // "FILE [DIR]"
+    const char *args;        // "FILE [DIR]"
     int min_args, max_args;
     const char *help;    // the first sentence is what lists show
     const char *example; // a complete line
@@ -40,7 +40,7 @@ struct command {
     int (*run)(const struct call *call); // returns the exit status
 };
 
-enum { CALL_MAX_OPTIONS = 32 };
+enum { CALL_MAX_OPTIONS = 128 };
 
 // One call of a command: its arguments and options, checked against the row.
 struct call {
@@ -50,7 +50,7 @@ struct call {
     const struct option *given[CALL_MAX_OPTIONS]; // in the order of the command line
     const char *values[CALL_MAX_OPTIONS];         // "" for flags
     int n_given;
-    bool wants_help;
+    bool wants_help, wants_man; // --help, --man: arguments are then not counted
 };
 
 // Sorts argv (n words, after those of the command) into args and options. DET_EINVAL for what the
@@ -69,6 +69,9 @@ const char *command_line(const struct command *c, char *out, size_t size);
 
 // Usage, options and an example, in lines of at most 80 characters.
 void help_command(const struct command *c, struct buf *out);
+
+// The same as a manual page, in roff.
+void help_man(const struct command *c, struct buf *out);
 
 // "  name   first sentence of its help"
 void help_summary(const struct command *c, struct buf *out);

@@ -6,12 +6,15 @@
 #include "base/mem.h"
 #include "base/nearest.h"
 
+// Known to every command.
 static const struct option help_option = {"help", 'h', NULL, "Shows this."};
+static const struct option man_option = {"man", 0, NULL, "Shows this as a manual page."};
 
 static const struct option *find_long(const struct command *c, struct str name)
 {
     for (size_t i = 0; i < c->n_options; i++)
         if (str_eqz(name, c->options[i].name)) return &c->options[i];
+    if (str_eqz(name, man_option.name)) return &man_option;
     return str_eqz(name, help_option.name) ? &help_option : NULL;
 }
 
@@ -39,8 +42,9 @@ static int unknown_option(const struct command *c, struct str name, det_err *err
 
 static int take(struct call *call, const struct option *o, const char *value, det_err *err)
 {
-    if (o == &help_option) {
-        call->wants_help = true;
+    if (o == &help_option || o == &man_option) {
+        call->wants_help |= o == &help_option;
+        call->wants_man |= o == &man_option;
         return det_ok(err);
     }
     if (call->n_given == CALL_MAX_OPTIONS)
@@ -108,7 +112,7 @@ int call_parse(struct call *call, char **argv, int n, det_err *err)
             rc = parse_short(call, argv, n, &i, err);
         if (rc) return rc;
     }
-    return call->wants_help ? det_ok(err) : check_count(call, err);
+    return call->wants_help || call->wants_man ? det_ok(err) : check_count(call, err);
 }
 
 const char *call_option(const struct call *call, const char *name)
@@ -140,8 +144,11 @@ int call_run(const struct command *command, char **argv, int n)
     int status = EXIT_USAGE;
     if (call_parse(&call, argv, n, &err)) {
         print_error("%s", err.msg);
-    } else if (call.wants_help) {
-        help_command(command, &help);
+    } else if (call.wants_help || call.wants_man) {
+        if (call.wants_man)
+            help_man(command, &help);
+        else
+            help_command(command, &help);
         print_data(buf_str(&help));
         status = EXIT_OK;
     } else {

@@ -73,3 +73,48 @@ void help_summary(const struct command *c, struct buf *out)
     pad(out, COMMAND_COLUMN, 2 + strlen(name));
     add_wrapped(out, first_sentence(c->help), COMMAND_COLUMN);
 }
+
+// --- manual pages
+
+// Text that roff shows as it is: dashes stay dashes, and no line begins with a command.
+static void put_roff(struct buf *out, struct str text)
+{
+    if (text.len && (text.ptr[0] == '.' || text.ptr[0] == '\'')) buf_addz(out, "\\&");
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == '-' || c == '\\') buf_addc(out, '\\');
+        buf_addz(out, c == '\\' ? "e" : (const char[]){c, 0});
+    }
+}
+
+static void put_man_option(struct buf *out, const struct option *o)
+{
+    buf_addz(out, ".TP\n.B ");
+    if (o->letter) buf_printf(out, "\\-%c, ", o->letter);
+    buf_addz(out, "\\-\\-");
+    put_roff(out, str_from(o->name));
+    if (o->arg) buf_printf(out, " \\fI%s\\fR", o->arg);
+    buf_addc(out, '\n');
+    put_roff(out, str_from(o->help));
+    buf_addc(out, '\n');
+}
+
+void help_man(const struct command *c, struct buf *out)
+{
+    char line[80];
+    struct str name = str_from(command_line(c, line, sizeof line));
+    buf_printf(out, ".TH \"%s\" 1\n.SH NAME\n", line);
+    put_roff(out, name);
+    buf_addz(out, " \\- ");
+    put_roff(out, first_sentence(c->help));
+    buf_addz(out, "\n.SH SYNOPSIS\n.B ");
+    put_roff(out, name);
+    buf_printf(out, "\n%s%s\n.SH DESCRIPTION\n", c->args, c->n_options ? " [OPTIONS]" : "");
+    put_roff(out, str_from(c->help));
+    buf_addz(out, "\n.SH OPTIONS\n");
+    for (size_t i = 0; i < c->n_options; i++)
+        put_man_option(out, &c->options[i]);
+    buf_addz(out, ".SH EXAMPLE\n");
+    put_roff(out, str_from(c->example));
+    buf_addc(out, '\n');
+}
