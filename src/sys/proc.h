@@ -1,0 +1,50 @@
+// sys/proc.h: processes. A number is not enough to know one, because numbers are used again; so a
+// process is known by a descriptor (pidfd), or by its number and the moment of its start.
+//   proc_id_of  proc_open  proc_signal  proc_reap  proc_spawn  proc_run  proc_children
+//   proc_kill_marked
+#pragma once
+
+#include "base/buf.h"
+#include "det/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { PROC_BOOT_BYTES = 40 };
+
+struct proc_id {
+    int64_t pid;
+    int64_t start;              // in clock ticks since the machine was started
+    char boot[PROC_BOOT_BYTES]; // which start of the machine
+};
+
+// DET_ENOTFOUND if there is no such process.
+int proc_id_of(pid_t pid, struct proc_id *out, det_err *err);
+
+// A descriptor that becomes readable when the process ends. DET_ENOTFOUND if it has ended, be it
+// that nobody waited for it yet, or that its number belongs to another one now.
+int proc_open(const struct proc_id *id, int *out, det_err *err);
+
+// False if it has ended.
+bool proc_signal(int pidfd, int signal);
+
+// Takes the result of a child that has ended. Nothing happens if it is not our child or still runs.
+void proc_reap(int pidfd);
+
+// Starts a program with argv[0] as its path, in a session of its own, with /dev/null as its input
+// and output and every signal blocked (it has to unblock what it wants). Of our descriptors it gets
+// none but keep_fd, as number 3, unless that is -1. *out becomes its pidfd; it is our child.
+int proc_spawn(const char *const *argv, int keep_fd, int *out, det_err *err);
+
+// Runs a program found in PATH and collects what it prints to standard output. Fails if it does not
+// return 0, prints more than out may hold, or takes longer than the timeout: then it is killed.
+int proc_run(const char *const *argv, int64_t timeout_us, struct buf *out, det_err *err);
+
+// Our children, those included that nobody has waited for; at most max of them. For programs with
+// one thread. Whose parent ends becomes a child of the next subreaper above it: when that one has
+// no children left, nothing is left of all that it ever started.
+size_t proc_children(pid_t *out, size_t max);
+
+// Kills every process that was started with this entry ("NAME=value") in its environment, and all
+// that these have started, if they kept it. Returns when there are none left.
+void proc_kill_marked(const char *entry);

@@ -1,0 +1,50 @@
+// task/shim.h: the parts of a shim. Private to the layer.
+#pragma once
+
+#include "task/log.h"
+#include <sys/types.h>
+
+// Turns what one stream of one rank writes into lines of the log.
+struct liner {
+    struct spool *spool;
+    enum task_stream stream;
+    int64_t rank;
+    bool prefix; // "[rank=N] " in front of each line
+    bool inside; // the next text goes on with a line that was written in part
+    struct buf pending;
+    int64_t since_us; // monotonic: when pending began
+};
+
+void liner_init(struct liner *l, struct spool *spool, enum task_stream stream, int64_t rank,
+                bool prefix);
+void liner_done(struct liner *l);
+void liner_add(struct liner *l, struct str bytes, int64_t now_us);
+
+// When pending text should be written although its line is not complete; INT64_MAX: nothing
+// pending.
+int64_t liner_due_us(const struct liner *l);
+void liner_flush(struct liner *l, bool partial);
+
+// One process of the task. It leads a session and a process group of its own, and stays a zombie to
+// the end, so that its number, which is also that of the group, cannot come to mean another one.
+struct rank {
+    pid_t pid; // 0: not started
+    bool ended;
+    int code, signal; // how
+    int pipes[2];     // its stdout and stderr; -1: closed
+    struct liner liners[2];
+};
+
+// dir: of the allocation.
+int rank_start(struct rank *r, const struct task_spec *spec, const char *dir, int64_t index,
+               det_err *err);
+
+bool rank_check(struct rank *r);                    // true if it has ended since the last call
+void rank_signal(const struct rank *r, int signal); // to the whole group
+// Takes what is there, and closes the pipe at its end; false: there was nothing.
+bool rank_read(struct rank *r, int stream, int64_t now_us);
+
+int task_shim_save(const char *dir, const struct proc_id *id, det_err *err);
+
+// "NAME=value" in the environment of everything that a task starts.
+const char *task_mark(struct arena *arena, const char *dir);

@@ -1,0 +1,93 @@
+// Unit spool.c: writes the log of a task. Called by the shim. Limits its size; survives a full
+// disk.
+#include "task/log.h"
+
+#include "base/assert.h"
+#include "sys/clock.h"
+#include "sys/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// The file stays the old one if a new one cannot be made.
+static bool start_file(struct spool *s, int64_t position)
+{
+    char name[LOG_NAME_BYTES];
+    log_file_name(position, name);
+    int fd = openat(s->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    if (s->fd >= 0) close(s->fd);
+    s->fd = fd;
+    s->begin = position;
+    s->size = 0;
+    s->files[s->n_files++] = position;
+    return true;
+}
+
+static void remove_oldest(struct spool *s)
+{
+    char name[LOG_NAME_BYTES];
+    log_file_name(s->files[0], name);
+    unlinkat(s->dir, name, 0);
+    s->n_files--;
+    memmove(s->files, s->files + 1, (size_t)s->n_files * sizeof *s->files);
+}
+
+int spool_open(struct spool *s, int dir, int64_t max_bytes, det_err *err)
+{
+    *s = SPOOL_INIT;
+    s->dir = dir;
+    s->max_bytes = max_bytes;
+    return start_file(s, 0) ? det_ok(err) : fs_fail(err, "create", "the log");
+}
+
+void spool_close(struct spool *s)
+{
+    if (s->fd >= 0) close(s->fd);
+    *s = SPOOL_INIT;
+}
+
+static void make_space(struct spool *s)
+{
+    if (s->size < s->max_bytes / LOG_MAX_FILES) return;
+    if (start_file(s, s->begin + s->size) && s->n_files > LOG_MAX_FILES) remove_oldest(s);
+}
+
+// A line is there as a whole or not at all, however far the write got.
+static bool write_line(struct spool *s, const struct task_line *line)
+{
+    char head[LOG_HEAD_BYTES];
+    struct iovec parts[3] = {{head, log_format_head(line, head)},
+                             {(void *)(uintptr_t)line->text.ptr, line->text.len},
+                             {"\n", 1}};
+    size_t total = parts[0].iov_len + parts[1].iov_len + 1;
+    ssize_t n;
+    do
+        n = writev(s->fd, parts, 3);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)total) {
+        s->size += n;
+        return true;
+    }
+    // To shorten a file needs no space. Should it fail even so, the line counts as written.
+    if (n > 0 && ftruncate(s->fd, s->size) < 0) s->size += n;
+    return false;
+}
+
+static bool admit_losses(struct spool *s)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "%lld lines were lost: no space", (long long)s->n_dropped);
+    const struct task_line line = {
+        .time_us = clock_unix_us(), .rank = -1, .stream = TASK_SHIM, .text = {text, (size_t)n}};
+    if (!write_line(s, &line)) return false;
+    s->n_dropped = 0;
+    return true;
+}
+
+void spool_add(struct spool *s, const struct task_line *line)
+{
+    make_space(s);
+    if ((s->n_dropped && !admit_losses(s)) || !write_line(s, line)) s->n_dropped++;
+}

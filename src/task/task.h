@@ -1,0 +1,109 @@
+// task/task.h: the shim around one task, and the directory in which it can be followed.
+//   task_shim_run  task_spec_save  task_spec_load  task_exit_save  task_exit_load  task_shim_load
+//   task_log_read
+//
+// A task is one or several processes (ranks) of one allocation. Its shim is a process of its own:
+// it starts the ranks, writes down what they print and how they end, and outlives whoever started
+// it. They meet in the allocation's directory:
+//
+//     spec.json    what to run; written before the shim is started
+//     shim.json    which process the shim is; written by it when it is ready for signals
+//     log.*        output in pieces; the size is limited, the oldest go first
+//     exit.json    how it ended; complete or not there at all, and the last thing the shim does
+//
+// The shim has an exclusive flock() on the directory as long as it lives: who gets the lock knows
+// that there is no shim, and without an exit.json never will be a result.
+//
+// SIGTERM asks a shim to stop its task: SIGTERM to the ranks, SIGKILL when the grace is over.
+// SIGINT skips the grace. If a rank fails, the others are stopped in the same way. Nothing that a
+// task has started survives its shim: what is left over is killed, also what left its process
+// group.
+#pragma once
+
+#include "base/arena.h"
+#include "base/field.h"
+#include "base/str.h"
+#include "det/err.h"
+#include "sys/proc.h"
+#include <stdint.h>
+
+// One slot of the machine, and the processors that belong to it; none: any.
+struct task_slot {
+    int64_t id;
+    LIST_OF(int64_t) cpus;
+};
+
+struct task_spec {
+    int64_t token;                // of the allocation
+    LIST_OF(const char *) argv;   // what to run
+    LIST_OF(const char *) launch; // a launch layer to put in front of argv; empty: none
+    LIST_OF(const char *) env;    // "NAME=value"; DET_* variables of our own are not passed on
+    const char *workdir;          // NULL: the allocation's directory
+    LIST_OF(struct task_slot) slots;
+    bool rank_per_slot;    // one process for each slot; else one for all of them
+    int64_t port;          // MASTER_PORT of the ranks; 0: not set
+    int64_t grace_us;      // between SIGTERM and SIGKILL
+    int64_t log_max_bytes; // of all pieces together
+};
+
+// Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR (the directory), and with
+// rank_per_slot RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE,
+// MASTER_ADDR, MASTER_PORT; then its lines start with "[rank=N] ".
+
+enum task_end {
+    TASK_SUCCEEDED,   // every rank returned 0
+    TASK_FAILED,      // a rank returned something else, or was ended by a signal
+    TASK_NOT_STARTED, // there is no such program, or the like
+    TASK_LOST,        // the shim ended before its task did
+};
+
+struct task_exit {
+    int64_t token;
+    int end;                      // enum task_end
+    int64_t code;                 // of the first rank that failed; -1: ended by signal
+    int64_t signal;               // 0: none
+    int64_t rank;                 // that rank; -1: none
+    bool asked;                   // somebody had asked the task to stop before that
+    const char *why;              // "rank 3 was ended by signal 11 (Segmentation fault)"
+    int64_t started_us, ended_us; // since 1970
+};
+
+// The body of the program that a shim is. Directories are absolute paths here. lock_fd: a
+// descriptor of dir with the lock, or -1: takes the lock itself. Returns when exit.json is written;
+// otherwise an error, and nothing was started.
+int task_shim_run(const char *dir, int lock_fd, det_err *err);
+
+// Descriptor of dir with the lock, or DET_ESTATE: a shim lives.
+int task_lock(const char *dir, int *out, det_err *err);
+
+// Saving is atomic and durable. What is loaded lives in the arena; DET_ENOTFOUND if there is no
+// such file, DET_ECORRUPT if it is not one of ours.
+int task_spec_save(const char *dir, const struct task_spec *spec, det_err *err);
+int task_spec_load(const char *dir, struct arena *arena, struct task_spec *out, det_err *err);
+int task_exit_save(const char *dir, const struct task_exit *exit, det_err *err);
+int task_exit_load(const char *dir, struct arena *arena, struct task_exit *out, det_err *err);
+int task_shim_load(const char *dir, struct proc_id *out, det_err *err);
+
+// Kills what a task has left behind, after its shim was killed.
+void task_kill_rest(const char *dir);
+
+enum task_stream { TASK_STDOUT, TASK_STDERR, TASK_SHIM }; // the last: words of the shim itself
+
+struct task_line {
+    int64_t time_us;
+    int64_t rank;
+    enum task_stream stream;
+    bool partial;    // the line goes on in the next one of this stream and rank
+    struct str text; // as the task wrote it: maybe no UTF-8
+};
+
+struct task_page {
+    LIST_OF(struct task_line) lines;
+    int64_t next;         // where to go on reading
+    int64_t n_lost_bytes; // before the first line: removed to stay within the limit
+};
+
+// The lines from byte offset on (0, or next of an earlier page), at most about 1 MB of them. At the
+// end of what is there: no lines, and next is offset. A line that is not complete yet comes later.
+int task_log_read(const char *dir, int64_t offset, struct arena *arena, struct task_page *out,
+                  det_err *err);

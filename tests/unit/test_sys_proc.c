@@ -1,0 +1,120 @@
+// What sys/proc.h promises.
+#include "support/files.h"
+
+#include "sys/proc.h"
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum { PLENTY_US = 60000000 };
+
+static void test_run__collects_the_output(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    struct buf out = BUF_INIT(100);
+    const char *argv[] = {"sh", "-c", "echo a; echo hidden >&2; echo b", NULL};
+    assert_ok(proc_run(argv, PLENTY_US, &out, &err), &err);
+    assert_string_equal(out.ptr, "a\nb\n");
+    buf_done(&out);
+}
+
+static void test_run__reports_failures(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    struct buf out = BUF_INIT(100);
+    assert_int_equal(proc_run((const char *[]){"no-such-program", NULL}, PLENTY_US, &out, &err),
+                     DET_ENOTFOUND);
+    assert_failed_with(&err, DET_ENOTFOUND, "cannot start 'no-such-program'");
+    proc_run((const char *[]){"sh", "-c", "exit 3", NULL}, PLENTY_US, &out, &err);
+    assert_failed_with(&err, DET_EIO, "sh failed with status 3");
+    proc_run((const char *[]){"sleep", "1000", NULL}, 1000, &out, &err);
+    assert_failed_with(&err, DET_EIO, "sleep takes too long");
+    proc_run((const char *[]){"head", "-c", "101", "/dev/zero", NULL}, PLENTY_US, &out, &err);
+    assert_failed_with(&err, DET_ELIMIT, "head prints too much");
+    buf_done(&out);
+}
+
+static void test_open__knows_a_process_by_its_start(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    struct proc_id id;
+    int fd;
+    assert_ok(proc_id_of(getpid(), &id, &err), &err);
+    assert_ok(proc_open(&id, &fd, &err), &err);
+    assert_true(proc_signal(fd, 0));
+    close(fd);
+    id.start++;
+    assert_int_equal(proc_open(&id, &fd, &err), DET_ENOTFOUND);
+    id.start--;
+    id.boot[0] ^= 1; // before the machine was started again
+    assert_int_equal(proc_open(&id, &fd, &err), DET_ENOTFOUND);
+    assert_int_equal(proc_open(&(struct proc_id){.pid = -1}, &fd, &err), DET_ENOTFOUND);
+}
+
+static void test_open__a_zombie_has_ended(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    struct proc_id id;
+    int fd, child;
+    assert_ok(proc_spawn((const char *[]){"/bin/sleep", "1000", NULL}, -1, &child, &err), &err);
+    pid_t pid;
+    assert_int_equal(proc_children(&pid, 1), 1);
+    assert_ok(proc_id_of(pid, &id, &err), &err);
+    assert_true(proc_signal(child, SIGKILL));
+    struct pollfd p = {.fd = child, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    assert_int_equal(proc_open(&id, &fd, &err), DET_ENOTFOUND);
+    proc_reap(child);
+    assert_int_equal(proc_children(&pid, 1), 0);
+    assert_false(proc_signal(child, SIGKILL));
+    close(child);
+}
+
+static void test_spawn__says_why_not(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    int fd;
+    assert_int_equal(proc_spawn((const char *[]){"/no/such", NULL}, -1, &fd, &err), DET_ENOTFOUND);
+    assert_failed_with(&err, DET_ENOTFOUND, "cannot start '/no/such'");
+}
+
+// Every process of the tree has the mark, the one that left the tree as well.
+static void test_kill_marked__finds_all_and_only_those(void **state)
+{
+    (void)state;
+    char mark[64];
+    det_err err = {0};
+    int marked, other;
+    snprintf(mark, sizeof mark, "DET_TEST_MARK=%ld", (long)getpid());
+    setenv("DET_TEST_MARK", strchr(mark, '=') + 1, 1);
+    const char *tree[] = {"/bin/sh", "-c", "setsid sleep 1000 & sleep 1000 & wait", NULL};
+    assert_ok(proc_spawn(tree, -1, &marked, &err), &err);
+    setenv("DET_TEST_MARK", "another", 1);
+    assert_ok(proc_spawn((const char *[]){"/bin/sleep", "1000", NULL}, -1, &other, &err), &err);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    proc_kill_marked(mark);
+    siginfo_t info;
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
+        assert_int_equal(info.si_status, SIGKILL);
+    pid_t pids[4];
+    assert_int_equal(proc_children(pids, 4), 1); // the other one
+    assert_true(proc_signal(other, SIGKILL));
+    struct pollfd p = {.fd = other, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    proc_reap(other);
+    close(marked);
+    close(other);
+}
+
+RUN_TESTS(cmocka_unit_test(test_run__collects_the_output),
+          cmocka_unit_test(test_run__reports_failures),
+          cmocka_unit_test(test_open__knows_a_process_by_its_start),
+          cmocka_unit_test(test_open__a_zombie_has_ended),
+          cmocka_unit_test(test_spawn__says_why_not),
+          cmocka_unit_test(test_kill_marked__finds_all_and_only_those))
