@@ -118,9 +118,14 @@ int proc_spawn(const char *const *argv, int keep_fd, int *out, det_err *err)
     posix_spawnattr_destroy(&attr);
     if (error) return spawn_fail(err, error, argv[0]);
     int fd = pidfd_open(pid, 0);
-    if (fd < 0) return fs_fail(err, "watch", argv[0]);
-    *out = fd;
-    return det_ok(err);
+    if (fd >= 0) {
+        *out = fd;
+        return det_ok(err);
+    }
+    int rc = fs_fail(err, "watch", argv[0]);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return rc;
 }
 
 // --- a program for its output

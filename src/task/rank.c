@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "sys/clock.h"
 #include "sys/fs.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -245,4 +246,11 @@ bool rank_read(struct rank *r, int stream, int64_t now_us)
         r->pipes[stream] = -1;
     }
     return n > 0;
+}
+
+void rank_drain(struct rank *r)
+{
+    for (int i = 0; i < 2; i++)
+        while (r->pipes[i] >= 0 && rank_read(r, i, clock_mono_us()))
+            ;
 }

@@ -112,10 +112,12 @@ static void describe_failure(struct shim *s, const struct rank *r, int index)
         arena_printf(&s->arena, "%s%s %s", s->exit.asked ? "stopped on request: " : "", who, how);
 }
 
-// The first failure is the culprit; what follows is mostly its consequence, or ours.
-static void note_end(struct shim *s, const struct rank *r, int index)
+// The first failure is the culprit; what follows is mostly its consequence, or ours. Its last words
+// come before ours.
+static void note_end(struct shim *s, struct rank *r, int index)
 {
     bool failed = r->code != 0;
+    rank_drain(r);
     if (!failed || s->exit.end != TASK_SUCCEEDED) return;
     s->exit.end = TASK_FAILED;
     s->exit.code = r->code;
@@ -247,10 +249,10 @@ static void start_ranks(struct shim *s)
 // Everybody who could write is dead, so what the pipes hold is all there will be.
 static void finish_ranks(struct shim *s)
 {
+    for (int i = 0; i < s->n_ranks; i++)
+        rank_drain(&s->ranks[i]);
     for (int i = 0; i < 2 * s->n_ranks; i++) {
         struct rank *r = &s->ranks[i / 2];
-        while (r->pipes[i % 2] >= 0 && rank_read(r, i % 2, clock_mono_us()))
-            ;
         if (r->pipes[i % 2] >= 0) close(r->pipes[i % 2]); // somebody unknown has the other end
         liner_flush(&r->liners[i % 2], false);
         liner_done(&r->liners[i % 2]);

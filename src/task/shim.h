@@ -43,6 +43,7 @@ bool rank_check(struct rank *r);                    // true if it has ended sinc
 void rank_signal(const struct rank *r, int signal); // to the whole group
 // Takes what is there, and closes the pipe at its end; false: there was nothing.
 bool rank_read(struct rank *r, int stream, int64_t now_us);
+void rank_drain(struct rank *r); // takes all that is there
 
 int task_shim_save(const char *dir, const struct proc_id *id, det_err *err);
 

@@ -1,0 +1,51 @@
+// rm/manager.h: what the parts of the resource manager share. Private to the layer.
+#pragma once
+
+#include "rm/rm.h"
+
+// One allocation. Events that its owner has not been told yet are flags.
+struct alloc {
+    struct rm_alloc seen; // what the owner sees
+    int pidfd;            // of the shim; -1: it has ended
+    int watch;            // of inotify; -1: none
+    bool is_ready;        // shim.json is there
+    bool asked;           // to stop, by this owner
+    bool tell_started, tell_log, tell_exited;
+    struct arena arena; // of the directory's name and of exit
+    struct task_exit exit;
+};
+
+struct rm {
+    struct arena arena; // of what lives as long as the manager
+    const char *root;   // absolute
+    const char *const *shim;
+    int root_fd;              // has the lock of the owner
+    int epoll, inotify, wake; // wake: an eventfd, for events that no other descriptor tells
+    struct alloc **allocs;    // by token
+    size_t n_allocs, turn; // turn: where rm_next() goes on, so that nobody waits behind a loud one
+    struct rm_slot *slots;
+    struct task_slot *slot_cpus; // of the same index
+    size_t n_slots;
+    int n_aux;
+};
+
+// slots.c
+int slots_find(struct rm *rm, int n_cpu_slots, det_err *err);
+// Free ones for the task; DET_ESTATE if there are not enough. They are not taken yet.
+int slots_choose(const struct rm *rm, int n, struct arena *arena, struct task_spec *out,
+                 det_err *err);
+void slots_take(struct rm *rm, const struct task_spec *spec);
+void slots_free(struct rm *rm, int64_t token);
+// What the devices and ports of the chosen slots add to the environment; up to a NULL.
+const char **slots_env(const struct rm *rm, const struct task_spec *spec, struct arena *arena);
+
+// alloc.c
+struct alloc *alloc_new(struct rm *rm, int64_t token); // directory name only; not in rm yet
+void alloc_free(struct rm *rm, struct alloc *a);
+int alloc_watch_files(struct rm *rm, struct alloc *a, det_err *err); // before the shim starts
+int alloc_watch_shim(struct rm *rm, struct alloc *a, det_err *err);  // a->pidfd is set
+void alloc_note_ready(struct rm *rm, struct alloc *a);
+// The shim has ended. Reads how, or finds out that it will never be known, and cleans up.
+void alloc_conclude(struct rm *rm, struct alloc *a);
+// What an earlier owner has left: running, or over.
+int alloc_recover(struct rm *rm, struct alloc *a, det_err *err);
