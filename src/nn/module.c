@@ -224,6 +224,14 @@ void det_module_on_free(det_module *m, void (*done)(det_module *m))
 
 // --- running
 
+static det_tensor *forward_autocast(det_module *m, det_tensor *x)
+{
+    bool old = det_set_autocast(true);
+    det_tensor *y = m->forward(m, x);
+    det_set_autocast(old);
+    return y && det_dtype_of(y) == DET_BF16 ? det_to(y, DET_F32) : y;
+}
+
 det_tensor *det_forward(det_module *m, det_tensor *x)
 {
     if (tape_failed()) return NULL;
@@ -233,7 +241,7 @@ det_tensor *det_forward(det_module *m, det_tensor *x)
     }
     if (!m->forward) return module_fail(m, DET_EUNSUPPORTED, "has no forward of its own");
     const struct origin *caller = tape_set_origin(&m->origin);
-    det_tensor *y = m->forward(m, x);
+    det_tensor *y = m->autocast ? forward_autocast(m, x) : m->forward(m, x);
     tape_set_origin(caller);
     return y;
 }
@@ -249,6 +257,11 @@ void det_module_train(det_module *m, bool training)
 bool det_module_training(const det_module *m)
 {
     return m && m->training;
+}
+
+void det_module_autocast(det_module *m, bool on)
+{
+    if (m) m->autocast = on;
 }
 
 static void reset_tree(det_module *m)

@@ -40,7 +40,7 @@ struct det_module {
     det_forward_fn forward; // NULL: none of its own
     void (*reset)(det_module *m);
     void (*done)(det_module *m);
-    bool training;
+    bool training, autocast;
     struct slot_list params, buffers;
     det_module **child;
     int n_child;

@@ -288,6 +288,21 @@ static void test_module__checks_shapes_with_its_path(void **state)
     det_module_free(m);
 }
 
+static void test_module__autocasts_itself_only(void **state)
+{
+    (void)state;
+    det_module *m = det_nn_linear(1, 1, .no_bias = true);
+    det_init_constant(det_module_find_param(m, "weight"), 1.001);
+    det_tensor *x = det_ones(DET_F32, DET_DIMS(1, 1));
+    assert_near(det_item(det_forward(m, x)), 1.001, 1e-6);
+    det_module_autocast(m, true);
+    det_tensor *y = det_forward(m, x);
+    assert_int_equal(det_dtype_of(y), DET_F32);
+    assert_near(det_item(y), 1, 0); // of 8 bits
+    assert_false(det_autocast());
+    det_module_free(m);
+}
+
 RUN_TESTS(TEST(test_module__knows_its_tree), TEST(test_module__describes_itself),
           TEST(test_module__names_its_path_in_errors), TEST(test_module__leaves_no_path_behind),
           TEST(test_module__trains_and_evaluates_as_a_tree), TEST(test_module__freezes),
@@ -296,4 +311,4 @@ RUN_TESTS(TEST(test_module__knows_its_tree), TEST(test_module__describes_itself)
           TEST(test_module__calls_back_when_freed), TEST(test_module__survives_failed_children),
           TEST(test_module__refuses_bad_arguments),
           TEST(test_module__special_forwards_want_their_own_kind),
-          TEST(test_module__checks_shapes_with_its_path))
+          TEST(test_module__checks_shapes_with_its_path), TEST(test_module__autocasts_itself_only))
