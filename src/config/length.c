@@ -92,7 +92,7 @@ static struct doc *write_time(struct arena *arena, const void *member)
     return l->unit == LENGTH_TIME ? doc_new_int(arena, l->amount) : doc_new(arena, DOC_NULL);
 }
 
-const struct field_codec time_codec = {
+const struct field_codec max_time_codec = {
     .size = sizeof(struct length),
     .syntax = "an integer",
     .read = read_time,

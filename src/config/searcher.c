@@ -27,7 +27,7 @@ static const struct field rung_item = {.name = "", .type = FIELD_INT, FIELD_RANG
 #define TIME                                                                                       \
     {"time_metric", FIELD_STR, S(time_metric),                                                     \
      .help = "The reported metric that measures how far a trial is, instead of a max_length."},    \
-    {"max_time", FIELD_CODEC, S(max_length), .codec = &time_codec, FIELD_MIN(1),                   \
+    {"max_time", FIELD_CODEC, S(max_length), .codec = &max_time_codec, FIELD_MIN(1),                   \
      .help = "The value of time_metric at which a trial is complete."}
 #define MODE                                                                                       \
     {"mode", FIELD_ENUM, S(halving.mode), .values = modes, .def = "standard",                      \

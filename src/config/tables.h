@@ -8,7 +8,7 @@ extern const struct field_table searcher_table, storage_table, environment_table
     profiling_table;
 
 // struct length: {batches: 100}, or a bare number; the same with unit LENGTH_TIME: a number
-extern const struct field_codec length_codec, time_codec;
+extern const struct field_codec length_codec, max_time_codec;
 // struct entrypoint: a string or a list of strings
 extern const struct field_codec entrypoint_codec;
 // struct hparam: the whole tree
