@@ -61,3 +61,16 @@ if(DET_TESTS)
   add_test(NAME sched_million_events COMMAND test_sched_random 1000000)
   set_tests_properties(sched_million_events PROPERTIES LABELS long TIMEOUT 600)
 endif()
+
+# The examples, as a user would build them: with the installed headers and the shared library.
+if(DET_TESTS AND NOT DET_FUZZ)
+  add_executable(example_onevar examples/onevar/train.c examples/onevar/model_def.c)
+  add_executable(example_mnist examples/mnist/train.c examples/mnist/model_def.c
+                 examples/mnist/tutorial.c)
+  foreach(example example_onevar example_mnist)
+    target_link_libraries(${example} PRIVATE det_shared)
+  endforeach()
+  add_test(NAME example_onevar COMMAND example_onevar)
+  set_tests_properties(example_onevar PROPERTIES LABELS e2e TIMEOUT 60
+                       PASS_REGULAR_EXPRESSION "trained 20 batches, w is 0.038286")
+endif()

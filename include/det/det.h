@@ -7,4 +7,6 @@
 #include "det/nn.h"
 #include "det/optim.h"
 #include "det/tensor.h"
+#include "det/trainer.h"
+#include "det/trial.h"
 #include "det/value.h"

@@ -36,7 +36,8 @@ extern "C" {
     E(EBUSY, -14, "too many requests", 429)                                                        \
     E(EUNREACHABLE, -15, "not reachable", 503)                                                     \
     E(ETIMEOUT, -16, "took too long", 504)                                                         \
-    E(ECANCELED, -17, "canceled", 499)
+    E(ECANCELED, -17, "canceled", 499)                                                             \
+    E(EHPARAM, -18, "hyperparameters cannot work", 400)
 // clang-format on
 
 enum {

@@ -1,0 +1,164 @@
+// det/trainer.h: trains a trial (det/trial.h) from a program of one's own.
+//
+//     int main(void)
+//     {
+//         det_trainer *trainer = det_init(.hparams = "{learning_rate: 0.001, batch: 32}");
+//         int64_t batch = det_shard_batch_size(trainer, det_hparam_int(trainer, "batch"));
+//         det_trial *trial = det_build_trial(trainer, &OneVar);
+//         const det_result *result = det_train(trainer, trial,
+//             det_loader_new(ones(), .batch_size = batch), det_loader_new(ones(), .batch_size =
+//             64), .min_validation_period = det_epochs(1), .max_length = det_epochs(10));
+//         if (result) printf("loss %g\n", det_metrics_get(result->validation, "loss"));
+//         det_err err;
+//         int rc = det_check(&err);
+//         if (rc) fprintf(stderr, "%s\n", err.msg);
+//         det_trainer_free(trainer);
+//         return rc ? 1 : 0;
+//     }
+//
+// The same program runs by itself and as a task of a cluster: det_init finds out. Failures set the
+// sticky error and return NULL, and NULL is accepted everywhere, so one det_check at the end is
+// enough.
+#pragma once
+
+#include "det/trial.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- lengths
+
+typedef enum det_unit { DET_UNSET, DET_BATCHES, DET_RECORDS, DET_EPOCHS, DET_NEVER } det_unit;
+
+typedef struct det_length {
+    det_unit unit; // DET_UNSET: the default
+    int64_t amount;
+    const int64_t *at; // as a period: due at exactly these counts, instead of multiples of amount
+    int n_at;
+} det_length;
+
+static inline det_length det_batches(int64_t n)
+{
+    return (det_length){DET_BATCHES, n, NULL, 0};
+}
+static inline det_length det_records(int64_t n)
+{
+    return (det_length){DET_RECORDS, n, NULL, 0};
+}
+static inline det_length det_epochs(int64_t n)
+{
+    return (det_length){DET_EPOCHS, n, NULL, 0};
+}
+
+// --- what happened
+
+typedef enum det_report_kind {
+    DET_REPORT_BATCH,      // a batch was trained: cheap to ignore
+    DET_REPORT_TRAINING,   // averages of a workload
+    DET_REPORT_VALIDATION, // validation metrics
+    DET_REPORT_CHECKPOINT, // a checkpoint is complete
+    DET_REPORT_WARNING,    // text
+} det_report_kind;
+
+typedef struct det_report {
+    det_report_kind kind;
+    int64_t batches, epochs;      // trained so far
+    double progress;              // of the whole length: 0 .. 1
+    const det_metrics *metrics;   // TRAINING, VALIDATION
+    int64_t n_batches, n_records; // TRAINING, VALIDATION: processed for it
+    double seconds;               // TRAINING, VALIDATION: how long that took
+    const char *text;             // CHECKPOINT: its directory; WARNING: what about
+    const char *uuid;             // CHECKPOINT
+} det_report;
+
+typedef void (*det_report_fn)(const det_report *report, void *user);
+
+typedef enum det_stop_reason {
+    DET_STOP_LENGTH,    // trained to the end
+    DET_STOP_REQUESTED, // det_context_set_stop_requested, or the stop flag
+    DET_STOP_PREEMPTED, // the cluster wants the slots back
+} det_stop_reason;
+
+typedef struct det_result {
+    const det_metrics *training;        // averages of the last workload
+    const det_metrics *validation;      // the last validation; NULL: none
+    const det_metrics *best_validation; // by the metric; NULL: none, or no metric is known
+    int64_t batches, epochs;            // trained, those before a resume included
+    int64_t best_batches;               // trained when best_validation was measured
+    det_stop_reason stop_reason;
+    const char *checkpoint; // directory of the last one; NULL: none
+    uint64_t seed;
+} det_result;
+
+// --- the trainer
+
+typedef struct det_trial det_trial; // built: operations, their state, a context
+
+typedef struct det_init_opts {
+    const char *hparams; // YAML or JSON text; above those of the configuration
+    const char *config;  // file with an experiment configuration; NULL: that of the task, or none
+    uint64_t seed;       // 0: that of the task or the configuration, or a new one
+} det_init_opts;
+
+// Finds out where it runs, reads hyperparameters and configuration, seeds the random numbers.
+#define det_init(...) det_init_with((det_init_opts){__VA_ARGS__})
+DET_API det_trainer *det_init_with(det_init_opts opts);
+DET_API void det_trainer_free(det_trainer *trainer); // and its trials
+
+DET_API uint64_t det_trainer_seed(const det_trainer *trainer);
+DET_API int det_trainer_rank(const det_trainer *trainer);
+DET_API int det_trainer_size(const det_trainer *trainer);
+
+// The share of this rank of a global batch: rounded down, an error if nothing is left.
+DET_API int64_t det_shard_batch_size(const det_trainer *trainer, int64_t global_batch_size);
+
+// Makes a trial; it belongs to the trainer.
+DET_API det_trial *det_build_trial(det_trainer *trainer, const det_trial_ops *ops);
+
+// The same from a checkpoint: hyperparameters are those it was trained with, models have its
+// weights. checkpoint is its directory.
+DET_API det_trial *det_load_checkpoint_trial(det_trainer *trainer, const det_trial_ops *ops,
+                                             const char *checkpoint);
+
+typedef enum det_checkpoint_policy {
+    DET_CHECKPOINT_BEST, // after a validation that is the best so far (or if no metric is known)
+    DET_CHECKPOINT_ALL,  // after each
+    DET_CHECKPOINT_NONE, // never because of a validation
+} det_checkpoint_policy;
+
+typedef struct det_train_opts {
+    // Instead of those of the trial. They belong to the trial from then on; they may be given
+    // again.
+    det_loader *training, *validation;
+    det_length min_validation_period; // unset: only at the end, unless the configuration has one
+    det_length min_checkpoint_period; // the same
+    det_length max_length;            // on a cluster the searcher decides
+    det_length reporting_period;      // of training metrics; unset: 100 batches
+    int64_t aggregation_frequency;    // batches per optimizer step; 0: that of the configuration
+    const char *metric;               // validation metric that tells what is best
+    bool larger_is_better;
+    det_checkpoint_policy checkpoint_policy;
+    bool initial_validation;    // one before the first batch
+    bool test_mode;             // one batch of training, one of validation, a checkpoint
+    const char *checkpoint_dir; // where checkpoints go; NULL: none are written
+    const char *resume;         // directory of a checkpoint to go on from
+    const char *metrics_file;   // training and validation metrics are appended as lines of JSON
+    det_report_fn on_report;
+    void *report_user;
+    const volatile int *stop; // when not 0: leaves after this batch, with a checkpoint
+} det_train_opts;
+
+// Trains. The result belongs to the trainer and is valid until its next training. NULL on failure.
+#define det_train(trainer, trial, ...) det_train_with(trainer, trial, (det_train_opts){__VA_ARGS__})
+#define det_fit(trainer, trial, ...) det_train_with(trainer, trial, (det_train_opts){__VA_ARGS__})
+DET_API const det_result *det_train_with(det_trainer *trainer, det_trial *trial,
+                                         det_train_opts opts);
+
+// Predictions for all samples of a loader, in the order of its dataset: (samples, ...). The
+// caller's (det_unref). Takes the loader.
+DET_API det_tensor *det_predict(det_trainer *trainer, det_trial *trial, det_loader *loader);
+
+#ifdef __cplusplus
+}
+#endif

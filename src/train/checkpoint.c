@@ -1,0 +1,332 @@
+// Unit checkpoint.c: saves the state of a loop in a store, and goes on from there.
+//
+// Saving makes a copy of everything at once; a thread of the store writes it while training goes
+// on. Only a callback that wants to add files of its own makes the loop wait.
+#include "train/training.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "storage/storage.h"
+#include "sys/fs.h"
+
+enum { TEXT_MAX = 16 << 20 };
+
+// What is being written: a copy that nobody else has.
+struct content {
+    const struct engine_ops *engine;
+    det_value *state;
+    struct buf loop, config, metadata;
+    struct saver *saver;
+};
+
+struct saver {
+    struct store *store;
+    struct ckpt_writer *writer;
+    bool is_news; // a checkpoint is complete, but nobody was told
+    struct ckpt_info newest;
+};
+
+static void content_free(struct content *c)
+{
+    if (!c) return;
+    det_value_free(c->state);
+    buf_done(&c->loop);
+    buf_done(&c->config);
+    buf_done(&c->metadata);
+    free(c);
+}
+
+static int write_files(void *ctx, struct ckpt *ckpt, det_err *err)
+{
+    struct content *c = ctx;
+    int rc = ckpt_put(ckpt, CKPT_LOOP, buf_str(&c->loop), err);
+    if (!rc) rc = ckpt_put(ckpt, CKPT_CONFIG, buf_str(&c->config), err);
+    if (!rc) rc = ckpt_put(ckpt, CKPT_METADATA, buf_str(&c->metadata), err);
+    if (rc) return rc;
+    const char *path = ckpt_path(ckpt, CKPT_STATE, err);
+    return path ? c->engine->save(path, c->state, err) : err->code;
+}
+
+static void written(void *ctx, const struct ckpt_info *info)
+{
+    struct content *c = ctx;
+    if (info) {
+        c->saver->newest = *info;
+        c->saver->is_news = true;
+    }
+    content_free(c);
+}
+
+// --- what goes into a checkpoint
+
+static void put_config(const struct training *run, struct buf *out)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    struct json_writer w;
+    json_init(&w, out, 1);
+    json_open_map(&w);
+    json_key(&w, "trial");
+    json_put_str(&w, run->trial->name);
+    json_key(&w, "hparams");
+    if (setup->hparams)
+        json_put_doc(&w, setup->hparams);
+    else
+        json_put_null(&w);
+    json_key(&w, "experiment_config");
+    if (setup->experiment)
+        json_put_doc(&w, setup->experiment);
+    else
+        json_put_null(&w);
+    json_close(&w);
+    buf_addc(out, '\n');
+}
+
+static void put_metadata(const struct training *run, struct buf *out)
+{
+    struct json_writer w;
+    json_init(&w, out, 1);
+    json_open_map(&w);
+    json_key(&w, "steps_completed");
+    json_put_int(&w, run->state.batches);
+    json_key(&w, "framework");
+    json_put_str(&w, "det");
+    json_key(&w, "format");
+    json_put_str(&w, "pickle");
+    json_close(&w);
+    buf_addc(out, '\n');
+}
+
+static struct content *content_new(struct training *run, det_err *err)
+{
+    int rc = 0;
+    det_value *tree = objects_collect(run->ctx, err);
+    if (!tree) return NULL;
+    CALLBACKS(run->ctx, rc, err, on_checkpoint_save_start, tree, err);
+    det_value *copy = rc ? NULL : run->engine->snapshot(tree, err);
+    det_value_free(tree);
+    if (!copy) return NULL;
+    struct content *c = xcalloc(1, sizeof *c);
+    *c = (struct content){.engine = run->engine,
+                          .state = copy,
+                          .loop = BUF_INIT(TEXT_MAX),
+                          .config = BUF_INIT(TEXT_MAX),
+                          .metadata = BUF_INIT(TEXT_MAX),
+                          .saver = run->saver};
+    training_state_encode(&run->state, &c->loop);
+    put_config(run, &c->config);
+    put_metadata(run, &c->metadata);
+    return c;
+}
+
+// --- saving
+
+// Tells everybody about a checkpoint that is complete.
+static int announce(struct training *run, det_err *err)
+{
+    struct saver *s = run->saver;
+    if (!s->is_news) return 0;
+    s->is_news = false;
+    struct arena arena = ARENA_INIT;
+    char uuid[UUID_TEXT_BYTES];
+    uuid_format(s->newest.id, uuid);
+    free(run->checkpoint);
+    run->checkpoint = xstrdup(ckpt_file(s->store, s->newest.id, NULL, &arena));
+    arena_done(&arena);
+    det_report r = {.kind = DET_REPORT_CHECKPOINT,
+                    .batches = s->newest.steps_completed,
+                    .epochs = s->newest.steps_completed / run->ctx->epoch_length,
+                    .progress = training_progress(run),
+                    .text = run->checkpoint,
+                    .uuid = uuid};
+    int rc = run->host->ops->report(run->host, &r, err);
+    CALLBACKS(run->ctx, rc, err, on_checkpoint_upload_end, uuid, err);
+    return rc;
+}
+
+static bool has_write_end(const det_context *ctx)
+{
+    for (int i = 0; i < ctx->n_callbacks; i++)
+        if (ctx->callbacks[i].ops->on_checkpoint_write_end) return true;
+    return false;
+}
+
+// Callbacks may add files before the checkpoint is closed.
+static int save_now(struct training *run, struct content *c, const struct ckpt_info *info,
+                    det_err *err)
+{
+    struct ckpt *ckpt;
+    int rc = ckpt_begin(run->saver->store, info, &ckpt, err);
+    if (rc) return rc;
+    rc = write_files(c, ckpt, err);
+    if (!rc) {
+        char *path = xstrdup(ckpt_path(ckpt, CKPT_STATE, err)), *slash = strrchr(path, '/');
+        *slash = '\0';
+        CALLBACKS(run->ctx, rc, err, on_checkpoint_write_end, path, err);
+        free(path);
+    }
+    if (rc) {
+        ckpt_abort(ckpt);
+        return rc;
+    }
+    rc = ckpt_commit(ckpt, &run->saver->newest, err);
+    run->saver->is_news = !rc;
+    return rc;
+}
+
+static int save(struct training *run, det_err *err)
+{
+    const struct ckpt_info info = {.trial_id = run->state.trial_id,
+                                   .steps_completed = run->state.batches};
+    struct content *c = content_new(run, err);
+    if (!c) return err->code;
+    if (has_write_end(run->ctx)) {
+        int rc = save_now(run, c, &info, err);
+        content_free(c);
+        return rc ? rc : announce(run, err);
+    }
+    const struct ckpt_job job = {info, write_files, written, c};
+    int rc = ckpt_writer_start(run->saver->writer, &job, err);
+    if (!rc) return announce(run, err); // the one before
+    content_free(c);
+    return rc;
+}
+
+int training_checkpoint(struct training *run, det_err *err)
+{
+    struct training_state *s = &run->state;
+    det_err own;
+    if (!err) err = &own;
+    if (!run->saver || s->last_checkpoint == s->batches) return 0;
+    s->last_checkpoint = s->batches;
+    s->trial_id = run->ctx->setup.trial_id;
+    s->seed = (int64_t)run->ctx->setup.seed;
+    s->epoch_length = run->ctx->epoch_length;
+    s->batch_size = run->engine->loader_batch_size(run->trial->training);
+    s->aggregation_frequency = run->ctx->setup.aggregation_frequency;
+    int rc = save(run, err);
+    return rc ? det_wrap(err, "checkpoint at batch %lld", (long long)s->batches) : 0;
+}
+
+int training_poll(struct training *run, det_err *err)
+{
+    if (!run->saver) return 0;
+    int rc = ckpt_writer_poll(run->saver->writer, err);
+    return rc ? det_wrap(err, "checkpoint") : announce(run, err);
+}
+
+int training_flush(struct training *run, det_err *err)
+{
+    if (!run->saver) return 0;
+    int rc = ckpt_writer_wait(run->saver->writer, err);
+    return rc ? det_wrap(err, "checkpoint") : announce(run, err);
+}
+
+int training_open_store(struct training *run, det_err *err)
+{
+    if (!run->opts->checkpoint_dir) return 0;
+    struct store *store;
+    int rc = store_open(run->opts->checkpoint_dir, &store, err);
+    if (rc) return rc;
+    run->saver = xcalloc(1, sizeof *run->saver);
+    run->saver->store = store;
+    run->saver->writer = ckpt_writer_new(store, err);
+    return run->saver->writer ? 0 : err->code;
+}
+
+void training_close(struct training *run)
+{
+    if (run->iter) run->engine->iter_close(run->iter);
+    run->iter = NULL;
+    if (!run->saver) return;
+    ckpt_writer_free(run->saver->writer);
+    store_close(run->saver->store);
+    free(run->saver);
+    run->saver = NULL;
+}
+
+// --- going on
+
+// A checkpoint of a store must be whole. What has another name than a store gives is read as it is.
+static int verify(const char *dir, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct store *store = NULL;
+    struct uuid id;
+    char *path = arena_strdup(&arena, dir);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
+    char *slash = strrchr(path, '/');
+    const char *base = slash == path ? "/" : slash ? path : ".";
+    int rc = 0;
+    if (uuid_parse(slash ? slash + 1 : path, &id, NULL)) goto out;
+    if (slash) *slash = '\0';
+    rc = store_open(base, &store, err);
+    if (!rc) rc = ckpt_verify(store, id, NULL, err);
+out:
+    store_close(store);
+    arena_done(&arena);
+    return rc;
+}
+
+static int read_position(const char *dir, struct training_state *out, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct buf text = BUF_INIT(TEXT_MAX);
+    const char *path = arena_printf(&arena, "%s/" CKPT_LOOP, dir);
+    int rc = fs_read(path, &text, err);
+    if (!rc) {
+        rc = training_state_parse(buf_str(&text), out, err);
+        if (rc) det_wrap(err, "'%s'", path);
+    }
+    buf_done(&text);
+    arena_done(&arena);
+    return rc;
+}
+
+int training_read_state(struct training *run, det_err *err)
+{
+    struct training_state saved;
+    const char *dir = run->opts->resume;
+    int rc = verify(dir, err);
+    if (rc) return det_wrap(err, "cannot resume");
+    rc = read_position(dir, &saved, err);
+    if (rc == DET_ENOTFOUND) {
+        training_warn(run, "'%s' has no " CKPT_LOOP ": training starts from its weights", dir);
+        return det_ok(err);
+    }
+    if (rc) return det_wrap(err, "cannot resume");
+    if (saved.trial_id != run->ctx->setup.trial_id) return 0; // a warm start
+    run->state = saved;
+    run->ctx->setup.seed = (uint64_t)saved.seed;
+    return 0;
+}
+
+// The data is at the same place only if it is cut in the same way.
+static void compare_data(struct training *run)
+{
+    const struct training_state *s = &run->state;
+    int64_t batch_size = run->engine->loader_batch_size(run->trial->training);
+    if (!s->batches) return;
+    if (s->epoch_length != run->ctx->epoch_length || s->batch_size != batch_size)
+        training_warn(
+            run,
+            "the checkpoint was made with %lld batches of %lld records per epoch, now there "
+            "are %lld of %lld: training does not go on exactly where it was",
+            (long long)s->epoch_length, (long long)s->batch_size, (long long)run->ctx->epoch_length,
+            (long long)batch_size);
+    if (s->aggregation_frequency != run->ctx->setup.aggregation_frequency)
+        training_warn(run, "aggregation_frequency was %lld and is %lld now",
+                      (long long)s->aggregation_frequency,
+                      (long long)run->ctx->setup.aggregation_frequency);
+}
+
+int training_resume(struct training *run, det_err *err)
+{
+    const char *dir = run->opts->resume;
+    det_value *tree = objects_read(run->engine, dir, err);
+    if (!tree) return det_wrap(err, "cannot resume");
+    compare_data(run);
+    int rc = objects_load(run, tree, err);
+    det_value_free(tree);
+    return rc ? det_wrap(err, "cannot resume from '%s'", dir) : 0;
+}

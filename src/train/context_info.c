@@ -1,0 +1,100 @@
+// Unit context_info.c: what a trial may ask its context.
+#include "train/context.h"
+
+const det_config *det_context_hparams(const det_context *ctx)
+{
+    return ctx ? &ctx->hparams : NULL;
+}
+
+const det_config *det_context_data_config(const det_context *ctx)
+{
+    return ctx ? &ctx->data : NULL;
+}
+
+const det_config *det_context_experiment_config(const det_context *ctx)
+{
+    return ctx ? &ctx->experiment : NULL;
+}
+
+int64_t det_context_global_batch_size(const det_context *ctx)
+{
+    if (!ctx) return 0;
+    int64_t global = det_hparam_int(ctx, "global_batch_size");
+    if (global >= ctx->setup.size) return global;
+    if (det_config_has(&ctx->hparams, "global_batch_size"))
+        det_raise(DET_EHPARAM, "hyperparameter 'global_batch_size' is %lld, but there are %d slots",
+                  (long long)global, ctx->setup.size);
+    return 0;
+}
+
+int64_t det_context_per_slot_batch_size(const det_context *ctx)
+{
+    return ctx ? det_context_global_batch_size(ctx) / ctx->setup.size : 0;
+}
+
+int det_context_rank(const det_context *ctx)
+{
+    return ctx ? ctx->setup.rank : 0;
+}
+
+int det_context_size(const det_context *ctx)
+{
+    return ctx ? ctx->setup.size : 0;
+}
+
+int64_t det_context_trial_id(const det_context *ctx)
+{
+    return ctx ? ctx->setup.trial_id : 0;
+}
+
+int64_t det_context_experiment_id(const det_context *ctx)
+{
+    return ctx ? ctx->setup.experiment_id : 0;
+}
+
+uint64_t det_context_trial_seed(const det_context *ctx)
+{
+    return ctx ? ctx->setup.seed : 0;
+}
+
+int64_t det_context_initial_batch(const det_context *ctx)
+{
+    return ctx ? ctx->initial_batch : 0;
+}
+
+// --- position
+
+static bool has_position(const det_context *ctx, const char *function)
+{
+    if (ctx && ctx->batch_idx >= 0) return true;
+    det_raise(DET_ESTATE, "%s: training has not begun", function);
+    return false;
+}
+
+int64_t det_context_current_epoch(const det_context *ctx)
+{
+    if (!has_position(ctx, "det_context_current_epoch")) return 0;
+    return ctx->batch_idx / ctx->epoch_length;
+}
+
+int64_t det_context_current_batch(const det_context *ctx)
+{
+    return has_position(ctx, "det_context_current_batch") ? ctx->batch_idx : 0;
+}
+
+bool det_context_is_epoch_start(const det_context *ctx)
+{
+    return has_position(ctx, "det_context_is_epoch_start") &&
+           ctx->batch_idx % ctx->epoch_length == 0;
+}
+
+bool det_context_is_epoch_end(const det_context *ctx)
+{
+    return has_position(ctx, "det_context_is_epoch_end") &&
+           (ctx->batch_idx + 1) % ctx->epoch_length == 0;
+}
+
+void det_context_set_stop_requested(det_context *ctx, bool stop)
+{
+    if (ctx) ctx->stop_requested = stop;
+}

@@ -1,0 +1,206 @@
+// Unit reducer.c: custom reducers: metrics that are made of a whole workload at once.
+//
+// Each rank reduces its own part, the parts are gathered, and every rank makes the result of all of
+// them. A reducer by function is one whose part is the list of its values.
+#include "train/context.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+
+struct det_reducer {
+    det_context *ctx;
+    char *name; // NULL: it chooses names itself
+    const det_reducer_ops *ops;
+    void *self;
+    det_reducer_opts opts;
+
+    det_reduce_fn fn; // NULL: not by function
+    void *fn_user;
+    double *values;
+    int64_t n, cap;
+};
+
+void reducer_free(det_reducer *r)
+{
+    if (!r) return;
+    free(r->values);
+    free(r->name);
+    free(r);
+}
+
+// --- by function
+
+static void list_reset(void *self)
+{
+    det_reducer *r = self;
+    r->n = 0;
+}
+
+static det_value *list_per_slot(void *self, det_err *err)
+{
+    (void)err;
+    const det_reducer *r = self;
+    det_value *list = det_value_list();
+    for (int64_t i = 0; i < r->n; i++)
+        det_value_push(list, det_value_float(r->values[i]));
+    return list;
+}
+
+int reducer_interleave(const det_value *per_rank, double *out, int64_t *n, det_err *err)
+{
+    int ranks = det_value_len(per_rank), left = ranks;
+    *n = 0;
+    for (int i = 0; left; i++) {
+        left = 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            const det_value *list = det_value_at(per_rank, rank);
+            if (i >= det_value_len(list)) continue;
+            int rc = det_value_as_float(det_value_at(list, i), &out[(*n)++], err);
+            if (rc) return rc;
+            left++;
+        }
+    }
+    return 0;
+}
+
+static int list_cross_slot(void *self, const det_value *per_slot, det_metrics *out, det_err *err)
+{
+    const det_reducer *r = self;
+    int64_t n = 0;
+    for (int i = 0; i < det_value_len(per_slot); i++)
+        n += det_value_len(det_value_at(per_slot, i));
+    double *values = xcalloc((size_t)n + 1, sizeof *values);
+    int rc = reducer_interleave(per_slot, values, &n, err);
+    if (!rc) det_metric_number(out, r->name, r->fn(values, n, r->fn_user));
+    free(values);
+    return rc;
+}
+
+static const det_reducer_ops list_ops = {list_reset, list_per_slot, list_cross_slot};
+
+void det_reducer_update(det_reducer *r, double value)
+{
+    if (!r) return;
+    if (!r->fn) {
+        det_raise(DET_EINVAL, "det_reducer_update: this reducer has operations of its own");
+        return;
+    }
+    bool training = r->ctx->phase == PHASE_TRAINING;
+    if (training ? r->opts.no_training : r->opts.no_validation) return;
+    if (r->n == r->cap) {
+        r->cap = r->cap ? 2 * r->cap : 64;
+        r->values = xrealloc(r->values, (size_t)r->cap * sizeof *r->values);
+    }
+    r->values[r->n++] = value;
+}
+
+// --- wrapping
+
+static bool may_wrap_reducer(const det_context *ctx, const char *name, const void *self)
+{
+    for (int i = 0; ctx && i < ctx->n_reducers; i++) {
+        const det_reducer *r = ctx->reducers[i];
+        bool same_name = name && r->name && str_eq(str_from(name), str_from(r->name));
+        if (!same_name && (!self || r->self != self)) continue;
+        det_raise(DET_ESTATE, "det_wrap_reducer: %s is wrapped already", name ? name : "this one");
+        return false;
+    }
+    if (!ctx) det_raise(DET_EINVAL, "det_wrap_reducer: the context is NULL");
+    return ctx != NULL;
+}
+
+static det_reducer *wrap(det_context *ctx, const char *name, det_reducer_opts opts)
+{
+    det_reducer *r = xcalloc(1, sizeof *r);
+    r->ctx = ctx;
+    r->name = name ? xstrdup(name) : NULL;
+    r->opts = opts;
+    ctx->reducers = xrealloc(ctx->reducers, (size_t)(ctx->n_reducers + 1) * sizeof *ctx->reducers);
+    return ctx->reducers[ctx->n_reducers++] = r;
+}
+
+det_reducer *det_wrap_reducer_with(det_context *ctx, const char *name, const det_reducer_ops *ops,
+                                   void *self, det_reducer_opts opts)
+{
+    if (!ops || !ops->per_slot_reduce || !ops->cross_slot_reduce) {
+        det_raise(DET_EINVAL,
+                  "det_wrap_reducer: per_slot_reduce and cross_slot_reduce must be there");
+        return NULL;
+    }
+    if (!may_wrap_reducer(ctx, name, self)) return NULL;
+    det_reducer *r = wrap(ctx, name, opts);
+    r->ops = ops;
+    r->self = self;
+    return r;
+}
+
+det_reducer *det_wrap_reducer_fn_with(det_context *ctx, const char *name, det_reduce_fn fn,
+                                      void *user, det_reducer_opts opts)
+{
+    if (!name || !fn) {
+        det_raise(DET_EINVAL, "det_wrap_reducer_fn: name and function must be given");
+        return NULL;
+    }
+    if (!may_wrap_reducer(ctx, name, NULL)) return NULL;
+    det_reducer *r = wrap(ctx, name, opts);
+    r->ops = &list_ops;
+    r->self = r;
+    r->fn = fn;
+    r->fn_user = user;
+    return r;
+}
+
+// --- in the loop
+
+void reducers_reset(det_context *ctx)
+{
+    for (int i = 0; i < ctx->n_reducers; i++)
+        if (ctx->reducers[i]->ops->reset) ctx->reducers[i]->ops->reset(ctx->reducers[i]->self);
+}
+
+static int fail(const det_reducer *r, const char *what, det_err *err)
+{
+    return det_wrap(err, "reducer '%s', %s", r->name ? r->name : "(no name)", what);
+}
+
+static int check_names(const det_reducer *r, const det_metrics *out, det_err *err)
+{
+    if (!r->name) return 0;
+    if (det_metrics_len(out) == 1 && metrics_find(out, r->name) == 0) return 0;
+    return det_fail(err, DET_EINVAL, "it has a name, so it must report exactly that metric");
+}
+
+static int finish_one(det_reducer *r, det_metrics *out, det_err *err)
+{
+    const struct engine_ops *engine = r->ctx->setup.engine;
+    det_value *mine = r->ops->per_slot_reduce(r->self, err);
+    int rc = engine->check(mine ? err : NULL);
+    if (!mine || rc) {
+        det_value_free(mine);
+        return fail(r, "per_slot_reduce", err);
+    }
+    det_value *all = det_value_list();
+    det_value_push(all, mine);
+    metrics_begin_row(out);
+    rc = r->ops->cross_slot_reduce(r->self, all, out, err);
+    if (!rc) rc = engine->check(err);
+    int row_rc = metrics_end_row(out, 0, rc ? NULL : err);
+    if (!rc) rc = row_rc ? row_rc : check_names(r, out, err);
+    det_value_free(all);
+    return rc ? fail(r, "cross_slot_reduce", err) : 0;
+}
+
+int reducers_finish(det_context *ctx, bool training, det_metrics *out, det_err *err)
+{
+    int rc = 0;
+    det_metrics *made = ctx->n_reducers ? metrics_new() : NULL;
+    for (int i = 0; !rc && i < ctx->n_reducers; i++) {
+        det_reducer *r = ctx->reducers[i];
+        if (training ? r->opts.no_training : r->opts.no_validation) continue;
+        metrics_clear(made);
+        rc = finish_one(r, made, err);
+        if (!rc) metrics_add_all(out, made);
+    }
+    metrics_free(made);
+    return rc;
+}

@@ -1,0 +1,30 @@
+// train/setup.h: what a run is made of: configuration, hyperparameters, seed. Private to the layer.
+#pragma once
+
+#include "train/context.h"
+#include "train/train.h"
+
+// The hyperparameters of a trial: constants of the space (may be NULL), and above them values (may
+// be NULL). Something to search that has no value is an error. NULL on failure.
+const struct doc *setup_hparams(struct arena *arena, const struct hparam *space,
+                                const struct doc *values, det_err *err);
+
+// YAML or JSON text that is a map.
+const struct doc *setup_parse(struct arena *arena, const char *text, const char *source,
+                              det_err *err);
+// The file, or the text, of an experiment configuration.
+int setup_read_config(struct arena *arena, const char *path, struct exp_config *out, det_err *err);
+int setup_parse_config(struct arena *arena, struct str text, const char *source,
+                       struct exp_config *out, det_err *err);
+
+uint64_t setup_new_seed(void); // never 0
+
+// What the configuration says about the context of a trial.
+void setup_context(struct context_setup *setup, const struct exp_config *cfg);
+
+// Fills what opts leaves unset from the configuration, or with defaults.
+int setup_opts(det_train_opts *opts, const struct exp_config *cfg, det_err *err);
+
+// The hyperparameters that a checkpoint was trained with, and its configuration.
+int setup_read_checkpoint(struct arena *arena, const char *dir, struct context_setup *setup,
+                          det_err *err);

@@ -1,0 +1,40 @@
+// train/train.h: training, for the layers above.
+//
+// A program that runs trials (det-run) loads the module with the trial, and then needs one call:
+//
+//     const det_trial_ops *ops = trial_find("MNistTrial", err);
+//     struct train_task task = {.ops = ops, .config = &cfg, .opts = {.max_length = ...}};
+//     int rc = train_run(&task, err);
+//
+// The loop reaches numbers through an engine and the world through a host (train/engine.h,
+// train/host.h); both can be replaced.
+#pragma once
+
+#include "base/doc.h"
+#include "config/config.h"
+#include "det/trainer.h"
+#include "train/engine.h"
+#include "train/host.h"
+
+// The trial that DET_TRIAL has made known under a name; NULL: the only one. If there is none, the
+// error lists those that there are.
+const det_trial_ops *trial_find(const char *name, det_err *err);
+
+struct train_task {
+    const det_trial_ops *ops;
+    const struct exp_config *config; // NULL: none. Fills what opts leaves unset
+    const struct doc *hparams;       // a map; NULL: the constants of config
+    uint64_t seed;                   // 0: that of config, or a new one
+    int64_t trial_id, experiment_id; // 0: not of a cluster
+    int rank, size;                  // size 0: 1
+    det_train_opts opts;
+    struct host *host;               // NULL: a local one that obeys opts
+    const struct engine_ops *engine; // NULL: engine_det
+    // Called with what came out, before everything is freed. May be NULL.
+    void (*on_result)(const det_result *result, void *user);
+    void *result_user;
+};
+
+// Builds the trial, trains it as far as the host says, frees it. A DET_EHPARAM is not a failure of
+// the program: the host has been told.
+int train_run(const struct train_task *task, det_err *err);

@@ -1,0 +1,300 @@
+// Unit trainer.c: the trainer of det/trainer.h, and the one call that runs a whole task.
+#include "train/training.h"
+#include "train/setup.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+
+struct det_trainer {
+    struct arena arena; // configuration and hyperparameters
+    struct exp_config config;
+    bool has_config;
+    struct context_setup setup; // of every trial
+    struct det_config hparams, data;
+    struct host *host; // NULL: a local one for each training
+    det_trial *trials;
+    bool has_run;
+    struct training run; // of the last training, for its result
+    det_train_opts opts;
+    det_result result;
+};
+
+static void *raise_err(const det_err *err)
+{
+    det_raise(err->code, "%s", err->msg);
+    return NULL;
+}
+
+// --- making
+
+static det_trainer *trainer_new(void)
+{
+    det_trainer *t = xcalloc(1, sizeof *t);
+    t->setup = (struct context_setup){.engine = &engine_det, .size = 1};
+    return t;
+}
+
+// After configuration and hyperparameters are known.
+static void complete(det_trainer *t, uint64_t seed)
+{
+    const struct exp_config *cfg = t->has_config ? &t->config : NULL;
+    setup_context(&t->setup, cfg);
+    if (!seed && cfg) seed = (uint64_t)cfg->experiment_seed;
+    t->setup.seed = seed ? seed : setup_new_seed();
+    if (cfg) {
+        t->setup.data = cfg->data;
+        t->setup.experiment = exp_config_write(&t->arena, cfg, true);
+    }
+    t->hparams = settings_hparams(t->setup.hparams);
+    t->data = settings_data(t->setup.data);
+    t->setup.engine->seed(t->setup.seed);
+}
+
+static int read_config(det_trainer *t, const det_init_opts *opts, det_err *err)
+{
+    const char *text = getenv("DET_EXPERIMENT_CONFIG");
+    int rc = 0;
+    t->has_config = opts->config || text;
+    if (opts->config)
+        rc = setup_read_config(&t->arena, opts->config, &t->config, err);
+    else if (text)
+        rc = setup_parse_config(&t->arena, str_from(arena_strdup(&t->arena, text)),
+                                "DET_EXPERIMENT_CONFIG", &t->config, err);
+    return rc;
+}
+
+static int read_hparams(det_trainer *t, const det_init_opts *opts, det_err *err)
+{
+    const char *text = opts->hparams ? opts->hparams : getenv("DET_HPARAMS");
+    const struct doc *values = NULL;
+    if (text) {
+        values = setup_parse(&t->arena, text, opts->hparams ? "hparams" : "DET_HPARAMS", err);
+        if (!values) return err->code;
+    }
+    t->setup.hparams =
+        setup_hparams(&t->arena, t->has_config ? &t->config.hyperparameters : NULL, values, err);
+    return t->setup.hparams ? 0 : err->code;
+}
+
+static int64_t number_from_env(const char *name)
+{
+    int64_t value = 0;
+    const char *text = getenv(name);
+    return text && number_to_int(str_from(text), 10, &value) ? value : 0;
+}
+
+det_trainer *det_init_with(det_init_opts opts)
+{
+    det_err err;
+    det_trainer *t = trainer_new();
+    int rc = read_config(t, &opts, &err);
+    if (!rc) rc = read_hparams(t, &opts, &err);
+    if (rc) {
+        det_trainer_free(t);
+        return raise_err(&err);
+    }
+    t->setup.trial_id = number_from_env("DET_TRIAL_ID");
+    t->setup.experiment_id = number_from_env("DET_EXPERIMENT_ID");
+    complete(t, opts.seed ? opts.seed : (uint64_t)number_from_env("DET_TRIAL_SEED"));
+    return t;
+}
+
+static void forget_run(det_trainer *t)
+{
+    if (t->has_run) training_done(&t->run);
+    t->has_run = false;
+}
+
+void det_trainer_free(det_trainer *t)
+{
+    if (!t) return;
+    forget_run(t);
+    while (t->trials) {
+        det_trial *trial = t->trials;
+        t->trials = trial->next;
+        trial_free(trial);
+    }
+    arena_done(&t->arena);
+    free(t);
+}
+
+// --- asking
+
+const det_config *det_trainer_hparams(const det_trainer *t)
+{
+    return t ? &t->hparams : NULL;
+}
+
+const det_config *det_trainer_data_config(const det_trainer *t)
+{
+    return t ? &t->data : NULL;
+}
+
+uint64_t det_trainer_seed(const det_trainer *t)
+{
+    return t ? t->setup.seed : 0;
+}
+
+int det_trainer_rank(const det_trainer *t)
+{
+    return t ? t->setup.rank : 0;
+}
+
+int det_trainer_size(const det_trainer *t)
+{
+    return t ? t->setup.size : 0;
+}
+
+int64_t det_shard_batch_size(const det_trainer *t, int64_t global_batch_size)
+{
+    if (!t) return 0;
+    if (global_batch_size < t->setup.size) {
+        det_raise(DET_EINVAL, "det_shard_batch_size: a batch of %lld for %d slots",
+                  (long long)global_batch_size, t->setup.size);
+        return 0;
+    }
+    return global_batch_size / t->setup.size;
+}
+
+// --- trials
+
+static det_trial *build_trial(det_trainer *t, const det_trial_ops *ops,
+                              const struct context_setup *setup, det_err *err)
+{
+    det_trial *trial = trial_new(ops, setup, err);
+    if (!trial) return NULL;
+    trial->next = t->trials;
+    return t->trials = trial;
+}
+
+det_trial *det_build_trial(det_trainer *t, const det_trial_ops *ops)
+{
+    det_err err;
+    if (!t) return NULL;
+    if (!ops) {
+        det_raise(DET_EINVAL, "det_build_trial: there are no operations");
+        return NULL;
+    }
+    det_trial *trial = build_trial(t, ops, &t->setup, &err);
+    return trial ? trial : raise_err(&err);
+}
+
+static int load_trial(det_trainer *t, const det_trial_ops *ops, const char *dir, det_trial **out,
+                      det_err *err)
+{
+    struct context_setup setup = t->setup;
+    int rc = setup_read_checkpoint(&t->arena, dir, &setup, err);
+    if (rc) return rc;
+    det_value *tree = objects_read(setup.engine, dir, err);
+    if (!tree) return err->code;
+    det_trial *trial = build_trial(t, ops, &setup, err);
+    rc = trial ? objects_load_models(trial->ctx, tree, err) : err->code;
+    det_value_free(tree);
+    if (!rc) *out = trial;
+    return rc;
+}
+
+det_trial *det_load_checkpoint_trial(det_trainer *t, const det_trial_ops *ops, const char *dir)
+{
+    det_err err;
+    det_trial *trial = NULL;
+    if (!t) return NULL;
+    if (!ops || !dir) {
+        det_raise(DET_EINVAL, "det_load_checkpoint_trial: operations and directory must be given");
+        return NULL;
+    }
+    if (!load_trial(t, ops, dir, &trial, &err)) return trial;
+    det_wrap(&err, "checkpoint '%s'", dir);
+    return raise_err(&err);
+}
+
+// --- training
+
+static void fill_result(det_trainer *t)
+{
+    const struct training *run = &t->run;
+    t->result = (det_result){
+        .training = det_metrics_rows(run->training) ? run->training : NULL,
+        .validation = det_metrics_rows(run->validation) ? run->validation : NULL,
+        .best_validation = det_metrics_rows(run->best) ? run->best : NULL,
+        .batches = run->state.batches,
+        .epochs = run->state.epochs,
+        .best_batches = run->state.best_batches,
+        .stop_reason = run->leaving ? run->stop_reason : DET_STOP_LENGTH,
+        .checkpoint = run->checkpoint,
+        .seed = run->ctx->setup.seed,
+    };
+}
+
+static int run_training(det_trainer *t, det_trial *trial, struct host *host, det_err *err)
+{
+    struct training *run = &t->run;
+    training_init(run, trial, host, &t->opts);
+    t->has_run = true;
+    int rc = training_open_store(run, err);
+    if (!rc) rc = training_run(run, err);
+    training_close(run);
+    if (!rc) fill_result(t);
+    return rc;
+}
+
+static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, det_err *err)
+{
+    forget_run(t);
+    trial_adopt(trial, opts->training);
+    trial_adopt(trial, opts->validation);
+    t->opts = *opts;
+    if (trial->ctx->setup.size > 1)
+        return det_fail(err, DET_EUNSUPPORTED, "training on several slots needs collectives");
+    int rc = setup_opts(&t->opts, t->has_config ? &t->config : NULL, err);
+    if (rc) return rc;
+    if (opts->aggregation_frequency > 0)
+        trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;
+    struct host *host = t->host ? t->host : host_local_new(&t->opts, err);
+    if (!host) return err->code;
+    rc = run_training(t, trial, host, err);
+    if (!t->host) host_free(host);
+    return rc;
+}
+
+const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opts opts)
+{
+    det_err err;
+    if (!t || !trial) {
+        engine_det.loader_free(opts.training);
+        engine_det.loader_free(opts.validation);
+        return NULL;
+    }
+    return train(t, trial, &opts, &err) ? raise_err(&err) : &t->result;
+}
+
+int train_run(const struct train_task *task, det_err *err)
+{
+    det_err own;
+    if (!err) err = &own;
+    det_trainer *t = trainer_new();
+    t->host = task->host;
+    t->has_config = task->config != NULL;
+    if (task->config) t->config = *task->config;
+    struct context_setup *setup = &t->setup;
+    if (task->engine) setup->engine = task->engine;
+    setup->rank = task->rank;
+    setup->size = task->size ? task->size : 1;
+    setup->trial_id = task->trial_id;
+    setup->experiment_id = task->experiment_id;
+    setup->hparams = setup_hparams(&t->arena, task->config ? &task->config->hyperparameters : NULL,
+                                   task->hparams, err);
+    int rc = setup->hparams ? 0 : err->code;
+    if (!rc) {
+        complete(t, task->seed);
+        det_trial *trial = build_trial(t, task->ops, setup, err);
+        rc = trial ? train(t, trial, &task->opts, err) : err->code;
+        if (!trial && task->host && task->host->ops->leave)
+            task->host->ops->leave(task->host,
+                                   rc == DET_EHPARAM ? HOST_EXIT_INVALID_HPARAMS : HOST_EXIT_ERROR,
+                                   err->msg);
+    }
+    if (!rc && task->on_result) task->on_result(&t->result, task->result_user);
+    det_trainer_free(t);
+    return rc;
+}

@@ -1,0 +1,118 @@
+// train/training.h: a trial that was built, and the state of training it. Private to the layer.
+//
+//        startup --> workload --> boundaries --> workload --> ... --> end --> shutdown
+//                    (batches)    report, validate,                   validate,
+//                                 checkpoint, stop?                   checkpoint
+//
+// A workload is the batches up to the next boundary: the end, or a period of validation,
+// checkpoint or report. All positions are absolute counts since the first batch ever trained, so a
+// resumed run has the same boundaries.
+#pragma once
+
+#include "base/buf.h"
+#include "train/context.h"
+#include "train/host.h"
+
+struct det_trial {
+    const det_trial_ops *ops;
+    const char *name;
+    void *self;
+    det_context *ctx;
+    det_loader *training, *validation; // in use
+    det_loader **loaders;              // all that belong to the trial
+    int n_loaders;
+    struct det_trial *next; // of the same trainer
+};
+
+// Makes self, runs init and what follows it. NULL on failure.
+det_trial *trial_new(const det_trial_ops *ops, const struct context_setup *setup, det_err *err);
+void trial_free(det_trial *t);
+
+// The loader belongs to the trial from now on; NULL and known ones are ignored.
+void trial_adopt(det_trial *t, det_loader *loader);
+
+// The loaders to use: those given, or else those of before, or else those that the trial builds.
+int trial_set_loaders(det_trial *t, det_loader *training, det_loader *validation, det_err *err);
+
+enum boundary {
+    BOUNDARY_TRAIN,
+    BOUNDARY_VALIDATE,
+    BOUNDARY_CHECKPOINT,
+    BOUNDARY_REPORT,
+    N_BOUNDARIES
+};
+
+// What a checkpoint knows about the loop.
+struct training_state {
+    int64_t trial_id;
+    int64_t seed;                             // the bits of the trial's
+    int64_t batches, epochs;                  // trained
+    int64_t last_checkpoint, last_validation; // batches trained at that time
+    bool has_best;
+    double best_metric;
+    int64_t best_batches;
+    // To notice that they changed.
+    int64_t epoch_length, batch_size, aggregation_frequency;
+};
+
+// As text, for CKPT_LOOP (position.c).
+void training_state_encode(const struct training_state *state, struct buf *out);
+int training_state_parse(struct str text, struct training_state *out, det_err *err);
+
+struct training {
+    det_trial *trial;
+    det_context *ctx;
+    const struct engine_ops *engine;
+    struct host *host;
+    struct saver *saver; // NULL: checkpoints are not written
+    const det_train_opts *opts;
+
+    det_length period[N_BOUNDARIES]; // BOUNDARY_TRAIN: the length to train to. No records left
+    struct training_state state;
+    det_iter *iter;
+    unsigned due; // bits of boundaries that are reached
+    bool leaving;
+    det_stop_reason stop_reason;
+
+    det_metrics *batch_rows, *training;        // of the present workload: by batch, averages
+    det_metrics *validation_rows, *validation; // of the last validation
+    det_metrics *best;
+    int64_t n_records; // of the present workload
+    int64_t workload_start_us;
+    char *checkpoint; // directory of the last one
+};
+
+void training_init(struct training *run, det_trial *trial, struct host *host,
+                   const det_train_opts *opts);
+void training_done(struct training *run);
+int training_run(struct training *run, det_err *err);
+void training_close(struct training *run); // what is in use, but not what came out
+
+// The part of the length that was trained: 0 .. 1.
+double training_progress(const struct training *run);
+// Batches or epochs still to train.
+int64_t training_remaining(const struct training *run);
+
+// Validates and reports (validate.c).
+int training_validate(struct training *run, det_err *err);
+
+// Saves the present state, unless that is done already (checkpoint.c). The files are written while
+// training goes on; training_poll tells the world when that is done, training_flush waits for it.
+int training_checkpoint(struct training *run, det_err *err);
+int training_poll(struct training *run, det_err *err);
+int training_flush(struct training *run, det_err *err);
+int training_open_store(struct training *run, det_err *err);
+
+// To go on from opts->resume: first the position, later everything that was wrapped.
+int training_read_state(struct training *run, det_err *err);
+int training_resume(struct training *run, det_err *err);
+
+// What was wrapped, as the tree of CKPT_STATE (objects.c).
+det_value *objects_collect(det_context *ctx, det_err *err);
+int objects_load(struct training *run, det_value *state, det_err *err);
+int objects_load_models(det_context *ctx, const det_value *state, det_err *err);
+// Reads that file of a checkpoint, whatever its name was in its time.
+det_value *objects_read(const struct engine_ops *engine, const char *dir, det_err *err);
+
+void training_warn(struct training *run, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));

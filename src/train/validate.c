@@ -1,0 +1,171 @@
+// Unit validate.c: one validation: evaluate, reduce, report, and keep what is best.
+#include "train/training.h"
+
+#include "sys/clock.h"
+#include <math.h>
+
+// Random numbers of validation are apart from those of training, which must not depend on how often
+// we validate.
+static uint64_t random_step(const struct training *run, int64_t batch_idx)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    uint64_t batch = (uint64_t)batch_idx * (uint64_t)setup->size + (uint64_t)setup->rank;
+    return UINT64_C(1) << 63 | (uint64_t)run->state.batches << 24 | (batch & 0xffffff);
+}
+
+static int evaluate_batch(struct training *run, const det_value *batch, int64_t batch_idx,
+                          det_err *err)
+{
+    const det_step step = {batch, run->state.epochs, batch_idx, run->ctx->models[0]};
+    run->engine->begin(random_step(run, batch_idx));
+    metrics_begin_row(run->validation_rows);
+    int rc = run->trial->ops->evaluate_batch(run->trial->self, &step, run->validation_rows, err);
+    int raised = run->engine->check(rc ? NULL : err);
+    if (!rc) rc = raised;
+    run->engine->end();
+    int row_rc = metrics_end_row(run->validation_rows, batch_idx, rc ? NULL : err);
+    return rc ? rc : row_rc;
+}
+
+static int evaluate_all(struct training *run, det_iter *it, int64_t *n_records, det_err *err)
+{
+    int64_t batch_idx = 0;
+    det_ok(err);
+    for (const det_value *batch; (batch = run->engine->iter_next(it, err)); batch_idx++) {
+        int64_t n = run->engine->batch_length(batch, NULL);
+        *n_records += n > 0 ? n : 0;
+        int rc = evaluate_batch(run, batch, batch_idx, err);
+        if (rc)
+            return det_wrap(err, "trial %s, evaluate_batch, batch %lld", run->trial->name,
+                            (long long)batch_idx);
+        if (run->opts->test_mode) return 0;
+    }
+    if (err->code) return det_wrap(err, "validation data");
+    return batch_idx ? 0 : det_fail(err, DET_EINVAL, "the validation data has no batches");
+}
+
+static det_reduce kind_of(void *user, const char *metric)
+{
+    const det_trial *t = user;
+    return t->ops->evaluation_reducer ? t->ops->evaluation_reducer(t->self, metric)
+                                      : DET_REDUCE_AVG;
+}
+
+static int evaluate_by_batch(struct training *run, int64_t *n_records, det_err *err)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    int rc = 0;
+    metrics_clear(run->validation_rows);
+    CALLBACKS(run->ctx, rc, err, on_validation_epoch_start, err);
+    if (rc) return rc;
+    det_iter *it = run->engine->iter_open(
+        run->trial->validation, (det_iter_opts){.replicas = setup->size, .rank = setup->rank});
+    rc = run->engine->check(err);
+    if (!rc) rc = evaluate_all(run, it, n_records, err);
+    run->engine->iter_close(it);
+    CALLBACKS(run->ctx, rc, err, on_validation_epoch_end, run->validation_rows, err);
+    if (!rc) metrics_reduce(run->validation_rows, kind_of, run->trial, run->validation);
+    return rc;
+}
+
+static int evaluate_full_dataset(struct training *run, det_err *err)
+{
+    const det_trial *t = run->trial;
+    metrics_clear(run->validation);
+    run->engine->begin(random_step(run, 0));
+    metrics_begin_row(run->validation);
+    int rc = t->ops->evaluate_full_dataset(t->self, t->validation, run->validation, err);
+    int raised = run->engine->check(rc ? NULL : err);
+    if (!rc) rc = raised;
+    run->engine->end();
+    int row_rc = metrics_end_row(run->validation, 0, rc ? NULL : err);
+    if (!rc) rc = row_rc;
+    return rc ? det_wrap(err, "trial %s, evaluate_full_dataset", t->name) : 0;
+}
+
+static int evaluate(struct training *run, int64_t *n_records, det_err *err)
+{
+    context_train_mode(run->ctx, false);
+    reducers_reset(run->ctx);
+    run->ctx->phase = PHASE_VALIDATION;
+    bool grad_before = run->engine->set_grad_enabled(false);
+    int rc = run->trial->ops->evaluate_batch ? evaluate_by_batch(run, n_records, err)
+                                             : evaluate_full_dataset(run, err);
+    if (!rc) rc = reducers_finish(run->ctx, false, run->validation, err);
+    run->engine->set_grad_enabled(grad_before);
+    run->ctx->phase = PHASE_READY;
+    return rc;
+}
+
+// --- the metric that decides
+
+static int find_metric(const struct training *run, double *out, det_err *err)
+{
+    *out = NAN;
+    if (!run->host->metric) return 0;
+    if (metrics_find(run->validation, run->host->metric) < 0)
+        return det_fail(err, DET_EINVAL,
+                        "the metric '%s' decides what is best, but validation does not report it",
+                        run->host->metric);
+    *out = det_metrics_get(run->validation, run->host->metric);
+    return 0;
+}
+
+// Strictly better than all before; NaN never is, unless there is nothing else.
+static bool is_best(struct training *run, double metric)
+{
+    double best = run->state.best_metric;
+    bool known = run->state.has_best;
+    if (run->host->ops->best_validation) known = run->host->ops->best_validation(run->host, &best);
+    if (!known || (isnan(best) && !isnan(metric))) return true;
+    return run->host->larger_is_better ? metric > best : metric < best;
+}
+
+static void keep_best(struct training *run, double metric)
+{
+    bool larger = run->host->larger_is_better;
+    double best = run->state.best_metric;
+    bool better = !run->state.has_best || isnan(best) || (larger ? metric > best : metric < best);
+    if (!run->host->metric || !better) return;
+    run->state.has_best = true;
+    run->state.best_metric = metric;
+    run->state.best_batches = run->state.batches;
+    metrics_clear(run->best);
+    metrics_add_all(run->best, run->validation);
+}
+
+static int report(struct training *run, int64_t n_records, int64_t start_us, det_err *err)
+{
+    det_report r = {.kind = DET_REPORT_VALIDATION,
+                    .batches = run->state.batches,
+                    .epochs = run->state.epochs,
+                    .progress = training_progress(run),
+                    .metrics = run->validation,
+                    .n_batches = det_metrics_rows(run->validation_rows),
+                    .n_records = n_records,
+                    .seconds = (double)(clock_mono_us() - start_us) * 1e-6};
+    return run->host->ops->report(run->host, &r, err);
+}
+
+int training_validate(struct training *run, det_err *err)
+{
+    int64_t start_us = clock_mono_us(), n_records = 0;
+    double metric;
+    int rc = 0;
+    CALLBACKS(run->ctx, rc, err, on_validation_start, err);
+    if (!rc) rc = evaluate(run, &n_records, err);
+    if (!rc) rc = find_metric(run, &metric, err);
+    if (rc) return rc;
+    run->state.last_validation = run->state.batches;
+    CALLBACKS(run->ctx, rc, err, on_validation_end, run->validation, err);
+    if (rc) return rc;
+    bool best = is_best(run, metric);
+    keep_best(run, metric);
+    if (!training_remaining(run) && run->host->ops->completed)
+        rc = run->host->ops->completed(run->host, metric, err);
+    if (!rc) rc = report(run, n_records, start_us, err);
+    det_checkpoint_policy policy = run->opts->checkpoint_policy;
+    bool wanted = policy == DET_CHECKPOINT_ALL ||
+                  (policy == DET_CHECKPOINT_BEST && (best || !run->host->metric));
+    return !rc && wanted ? training_checkpoint(run, err) : rc;
+}

@@ -1,0 +1,488 @@
+// What one batch does: gradients, clipping, schedules, mixed precision; and trials that leave the
+// steps to the loop.
+#include "support/files.h"
+#include "support/training.h"
+
+#include "det/format.h"
+
+#include "../../examples/onevar/model_def.c"
+
+static struct training_log training;
+
+static det_loader *ones_loader(int64_t batch)
+{
+    return det_loader_new(det_dataset_new(&ones, NULL), .batch_size = batch);
+}
+
+// --- schedules: the learning rate of batch b shows how often a schedule has stepped before it
+
+static double step_number(int64_t step, int group, void *user)
+{
+    (void)group, (void)user;
+    return (double)step;
+}
+
+static int scheduled_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    onevar_init(self, ctx, err);
+    det_wrap_lr_scheduler(ctx, det_lr_lambda(m->opt, step_number, NULL),
+                          (det_step_mode)det_hparam_int(ctx, "mode"),
+                          det_hparam_int(ctx, "frequency"));
+    return det_check(err);
+}
+
+static int scheduled_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    (void)step;
+    det_metric(out, "loss", det_optim_lr(m->opt, 0));
+    return det_check(err);
+}
+
+// 10 batches per epoch; the schedule has stepped after these batches, and no others.
+static void expect_steps(det_step_mode mode, int frequency, int aggregation, const int *after)
+{
+    char hparams[128];
+    snprintf(hparams, sizeof hparams,
+             "{learning_rate: 1, global_batch_size: 7, mode: %d, frequency: %d}", mode, frequency);
+    det_trial_ops ops = OneVarTrial;
+    ops.init = scheduled_init;
+    ops.train_batch = scheduled_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = hparams);
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(41),
+             .reporting_period = det_batches(1), .aggregation_frequency = aggregation,
+             LOG_TO(&training));
+    int steps = 0;
+    for (int b = 0; b < 41; b++) {
+        assert_near(training.loss[b], steps, 0);
+        for (; *after == b; after++)
+            steps++;
+    }
+    det_trainer_free(t);
+}
+
+#define AFTER(...) ((const int[]){__VA_ARGS__, -1})
+
+static void test_schedule__steps_by_epoch(void **state)
+{
+    (void)state;
+    expect_steps(DET_STEP_EVERY_EPOCH, 1, 1, AFTER(9, 19, 29, 39));
+    expect_steps(DET_STEP_EVERY_EPOCH, 2, 1, AFTER(19, 39));
+    expect_steps(DET_STEP_EVERY_EPOCH, 1, 4, AFTER(7, 19, 27, 39)); // the epoch's last update
+}
+
+static void test_schedule__steps_by_batch(void **state)
+{
+    (void)state;
+    expect_steps(DET_STEP_EVERY_BATCH, 10, 1, AFTER(9, 19, 29, 39));
+    // Those of batches 3, 6, 9, 12, ... wait for the next update.
+    expect_steps(DET_STEP_EVERY_BATCH, 3, 4,
+                 AFTER(3, 7, 11, 11, 15, 19, 23, 23, 27, 31, 35, 35, 39));
+}
+
+static void test_schedule__steps_by_optimizer_step(void **state)
+{
+    (void)state;
+    expect_steps(DET_STEP_EVERY_OPTIMIZER_STEP, 2, 4, AFTER(7, 15, 23, 31, 39));
+}
+
+static void test_schedule__is_left_alone_if_manual(void **state)
+{
+    (void)state;
+    expect_steps(DET_MANUAL_STEP, 1, 1, AFTER(-1));
+}
+
+static int plateau_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    onevar_init(self, ctx, err);
+    det_wrap_lr_scheduler(ctx, det_lr_plateau(m->opt), DET_STEP_EVERY_EPOCH, 1);
+    return det_check(err);
+}
+
+static det_optimizer *foreign;
+
+static int foreign_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    onevar_init(self, ctx, err);
+    m->opt = foreign = det_optim_sgd(m->model, .lr = 1);
+    return det_check(err);
+}
+
+static void fail_with(const det_trial_ops *ops, const char *hparams, int code, const char *message)
+{
+    det_trainer *t = det_init(.hparams = hparams);
+    assert_null(det_train(t, det_build_trial(t, ops), .max_length = det_batches(4),
+                          .aggregation_frequency = 2));
+    assert_raised(code, message);
+    det_trainer_free(t);
+}
+
+static int keep_grads(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    (void)step, (void)out;
+    det_step_optimizer(m->ctx, m->opt, .keep_grads = true);
+    return det_check(err);
+}
+
+static int late_wrap(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    (void)step, (void)out;
+    det_wrap_model(m->ctx, det_nn_linear(1, 1));
+    return det_check(err);
+}
+
+static void test_batch__says_what_is_not_allowed(void **state)
+{
+    (void)state;
+    const char *hparams = "{learning_rate: 1, global_batch_size: 8}";
+    det_trial_ops ops = OneVarTrial;
+    ops.init = plateau_init;
+    fail_with(&ops, hparams, DET_EINVAL, "a schedule that wants a metric needs DET_MANUAL_STEP");
+    ops.init = foreign_init;
+    fail_with(&ops, hparams, DET_ESTATE, "this optimizer is not wrapped");
+    det_optim_free(foreign);
+    ops = OneVarTrial;
+    ops.train_batch = keep_grads;
+    fail_with(&ops, hparams, DET_EINVAL, "keep_grads does not go with aggregation_frequency 2");
+    ops.train_batch = late_wrap;
+    fail_with(&ops, hparams, DET_ESTATE, "det_wrap_model: only while the trial is made");
+}
+
+// --- clipping: the gradient of the first batch is -2
+
+static det_step_opts how_to_step;
+
+static int clipped_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    det_tensor *loss = onevar_loss(m, step->batch);
+    det_backward_loss(m->ctx, loss);
+    det_step_optimizer_with(m->ctx, m->opt, how_to_step);
+    det_metric(out, "weight", det_module_find_param(m->model, "weight"));
+    return det_check(err);
+}
+
+static void halve(det_optimizer *opt, void *user)
+{
+    det_optim_scale_grads(opt, *(double *)user);
+}
+
+static double weight_after_one_step(det_step_opts opts)
+{
+    how_to_step = opts;
+    det_trial_ops ops = OneVarTrial;
+    ops.train_batch = clipped_train_batch;
+    det_trainer *t = det_init(.hparams = "{learning_rate: 1, global_batch_size: 8}");
+    const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(1));
+    double w = det_metrics_get(r->training, "weight");
+    det_trainer_free(t);
+    return w;
+}
+
+static void test_batch__clips_gradients(void **state)
+{
+    (void)state;
+    double half = 0.5;
+    assert_near(weight_after_one_step((det_step_opts){0}), 2, 1e-6);
+    assert_near(weight_after_one_step((det_step_opts){.clip_norm = 0.25}), 0.25, 1e-6);
+    assert_near(weight_after_one_step((det_step_opts){.clip_value = 0.125}), 0.125, 1e-6);
+    assert_near(weight_after_one_step((det_step_opts){.clip = halve, .clip_user = &half}), 1, 1e-6);
+}
+
+static int summing_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    m->ctx = ctx;
+    m->model = det_wrap_model(ctx, det_nn_linear(1, 1, .no_bias = true));
+    det_init_constant(det_module_find_param(m->model, "weight"), 0);
+    m->opt = det_wrap_optimizer(ctx, det_optim_sgd(m->model, .lr = 0.125),
+                                .sum_aggregated_gradients = true);
+    return det_check(err);
+}
+
+static void test_batch__sums_aggregated_gradients_if_asked(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.init = summing_init;
+    det_trainer *t = det_init(.hparams = "{global_batch_size: 8}");
+    const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(4),
+                                   .aggregation_frequency = 4, .reporting_period = det_batches(1));
+    assert_near(det_metrics_get(r->training, "weight"), 4 * 2 * 0.125, 1e-6);
+    det_trainer_free(t);
+}
+
+// --- mixed precision
+
+static det_dtype seen_type;
+static double factor_of[64]; // of the loss of each batch
+
+static int amp_init(void *self, det_context *ctx, det_err *err)
+{
+    det_use_amp(ctx);
+    return onevar_init(self, ctx, err);
+}
+
+static int amp_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    det_tensor *y = det_forward(m->model, det_batch_at(step->batch, 0));
+    det_tensor *loss = det_mse_loss(y, det_batch_at(step->batch, 1));
+    seen_type = det_dtype_of(y);
+    det_backward_loss(m->ctx, det_mul_scalar(loss, factor_of[step->batch_idx]));
+    det_step_optimizer(m->ctx, m->opt, .clip_norm = 1e9);
+    det_metric(out, "loss", det_mean(y));
+    det_metric(out, "weight", det_module_find_param(m->model, "weight"));
+    return det_check(err);
+}
+
+static double saved_scale(const char *dir)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/state-dict.pth", dir);
+    det_value *tree = det_pth_load(path, NULL);
+    double scale = NAN;
+    det_value_as_float(det_value_get(det_value_get(tree, "scaler_state_dict"), "scale"), &scale,
+                       NULL);
+    det_value_free(tree);
+    return scale;
+}
+
+static void test_amp__skips_steps_with_infinite_gradients(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        factor_of[i] = i == 5 ? 1e36 : i == 6 ? 0 : 1;
+    det_trial_ops ops = OneVarTrial;
+    ops.init = amp_init;
+    ops.train_batch = amp_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(8), LOG_TO(&training),
+             .reporting_period = det_batches(1), .min_checkpoint_period = det_batches(1),
+             .checkpoint_dir = temp_path("amp"));
+    assert_int_equal(seen_type, DET_F32);
+    assert_near(training.weight[0], 0.02, 1e-4);
+    assert_true(training.weight[4] > training.weight[3]);
+    assert_near(training.weight[5], training.weight[4], 0); // infinite: left out
+    assert_near(training.weight[6], training.weight[5], 0); // zero: nothing to do
+    assert_true(training.weight[7] > training.weight[6]);
+    // The model computes with 8 bits: what it gives is the weight, rounded.
+    assert_true(training.loss[7] != training.weight[6]);
+    assert_near(training.loss[7], training.weight[6], 1e-2 * training.weight[6]);
+    assert_near(saved_scale(training.checkpoints[4]), 65536, 0);
+    assert_near(saved_scale(training.checkpoints[5]), 32768, 0);
+    assert_near(saved_scale(training.checkpoints[7]), 32768, 0);
+    det_trainer_free(t);
+}
+
+struct manual {
+    struct onevar base; // first
+    det_scaler *scaler;
+};
+
+static int manual_init(void *self, det_context *ctx, det_err *err)
+{
+    struct manual *m = self;
+    m->scaler = det_wrap_scaler(ctx, det_scaler_new(.growth_interval = 4));
+    return onevar_init(self, ctx, err);
+}
+
+static int manual_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct manual *m = self;
+    det_tensor *loss = onevar_loss(&m->base, step->batch);
+    det_backward_loss(m->base.ctx, det_scaler_scale(m->scaler, loss));
+    det_step_optimizer(m->base.ctx, m->base.opt, .scaler = m->scaler);
+    det_scaler_update(m->scaler);
+    det_metric(out, "loss", det_scaler_scale_value(m->scaler));
+    det_metric(out, "weight", det_module_find_param(m->base.model, "weight"));
+    return det_check(err);
+}
+
+static void test_amp__leaves_a_wrapped_scaler_to_the_trial(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.size = sizeof(struct manual);
+    ops.init = manual_init;
+    ops.train_batch = manual_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(9), LOG_TO(&training),
+             .reporting_period = det_batches(1));
+    assert_near(training.loss[2], 65536, 0);
+    assert_near(training.loss[3], 131072, 0);
+    assert_near(training.loss[8], 262144, 0);
+    for (int n = 0; n < 9; n++)
+        assert_near(training.weight[n], 1 - pow(0.98, n + 1), 1e-6);
+    det_trainer_free(t);
+}
+
+static int twice_init(void *self, det_context *ctx, det_err *err)
+{
+    det_use_amp(ctx);
+    det_wrap_scaler(ctx, det_scaler_new());
+    return onevar_init(self, ctx, err);
+}
+
+static int too_late_init(void *self, det_context *ctx, det_err *err)
+{
+    onevar_init(self, ctx, err);
+    det_use_amp(ctx);
+    return det_check(err);
+}
+
+static void test_amp__says_what_is_not_allowed(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.init = twice_init;
+    fail_with(&ops, "{learning_rate: 1, global_batch_size: 8}", DET_ESTATE, "a scaler already");
+    ops.init = too_late_init;
+    fail_with(&ops, "{learning_rate: 1, global_batch_size: 8}", DET_ESTATE,
+              "only before det_wrap_model");
+}
+
+// --- trials whose loop does the steps
+
+static int old_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    (void)err;
+    m->ctx = ctx;
+    return 0;
+}
+
+static det_module *old_model(void *self)
+{
+    (void)self;
+    det_module *model = det_nn_linear(1, 1, .no_bias = true);
+    det_init_constant(det_module_find_param(model, "weight"), 0);
+    return model;
+}
+
+static det_optimizer *old_optimizer(void *self, det_module *model)
+{
+    struct onevar *m = self;
+    return det_optim_sgd(model, .lr = det_hparam_double(m->ctx, "learning_rate"));
+}
+
+static det_lr_scheduler *old_schedule(void *self, det_optimizer *opt, det_step_mode *mode)
+{
+    (void)self;
+    *mode = DET_STEP_EVERY_BATCH;
+    return det_lr_step_lr(opt, 5, 0);
+}
+
+static int old_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self;
+    det_tensor *y = det_forward(step->model, det_batch_at(step->batch, 0));
+    det_metric(out, "loss", det_mse_loss(y, det_batch_at(step->batch, 1)));
+    det_metric(out, "weight", det_mean(y));
+    return det_check(err);
+}
+
+static int old_without_loss(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step;
+    det_metric(out, "loss", 0.5);
+    return det_check(err);
+}
+
+static const det_trial_ops old_style = {
+    .size = sizeof(struct onevar),
+    .init = old_init,
+    .build_model = old_model,
+    .optimizer = old_optimizer,
+    .train_batch = old_train_batch,
+    .evaluate_batch = old_train_batch,
+    .build_training_data_loader = onevar_data,
+    .build_validation_data_loader = onevar_data,
+};
+
+static void train_old(const det_trial_ops *ops, const char *hparams, int batches)
+{
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = hparams);
+    train_ok(t, det_build_trial(t, ops), .max_length = det_batches(batches),
+             .reporting_period = det_batches(1), LOG_TO(&training));
+    det_trainer_free(t);
+}
+
+static void test_old_style__loop_runs_backward_and_steps(void **state)
+{
+    (void)state;
+    train_old(&old_style, "{learning_rate: 0.01, global_batch_size: 8}", 20);
+    for (int n = 0; n < 20; n++)
+        assert_near(training.weight[n], 1 - pow(0.98, n), 1e-6);
+}
+
+static void test_old_style__has_schedules_and_clipping(void **state)
+{
+    (void)state;
+    det_trial_ops ops = old_style;
+    ops.create_lr_scheduler = old_schedule;
+    train_old(&ops, "{learning_rate: 0.01, global_batch_size: 8}", 10);
+    for (int n = 0; n < 10; n++)
+        assert_near(training.weight[n], 1 - pow(0.98, n < 5 ? n : 5), 1e-6);
+    train_old(&old_style, "{learning_rate: 0.5, global_batch_size: 8, clip_grad_l2_norm: 0.1}", 3);
+    assert_near(training.weight[2], 0.1, 1e-5);
+    train_old(&old_style, "{learning_rate: 0.5, global_batch_size: 8, clip_grad_val: 0.2}", 3);
+    assert_near(training.weight[2], 0.2, 1e-6);
+}
+
+static void test_old_style__says_what_is_missing(void **state)
+{
+    (void)state;
+    const char *hparams = "{learning_rate: 1, global_batch_size: 8}";
+    det_trial_ops ops = old_style;
+    ops.train_batch = old_without_loss;
+    fail_with(&ops, hparams, DET_EINVAL, "it must report a tensor as metric 'loss'");
+    ops = old_style;
+    ops.optimizer = NULL;
+    fail_with(&ops, hparams, DET_EINVAL, "has no optimizer (it has build_model)");
+    fail_with(&old_style,
+              "{learning_rate: 1, global_batch_size: 8, clip_grad_val: 1, clip_grad_l2_norm: 1}",
+              DET_EHPARAM, "do not go together");
+}
+
+static void test_old_style__needs_no_loader_of_its_own(void **state)
+{
+    (void)state;
+    det_trial_ops ops = old_style;
+    ops.build_training_data_loader = ops.build_validation_data_loader = NULL;
+    det_trainer *t = det_init(.hparams = "{learning_rate: 1}");
+    train_ok(t, det_build_trial(t, &ops), ones_loader(4), ones_loader(4),
+             .max_length = det_batches(2));
+    det_trainer_free(t);
+}
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_schedule__steps_by_epoch),
+    TEST(test_schedule__steps_by_batch),
+    TEST(test_schedule__steps_by_optimizer_step),
+    TEST(test_schedule__is_left_alone_if_manual),
+    TEST(test_batch__says_what_is_not_allowed),
+    TEST(test_batch__clips_gradients),
+    TEST(test_batch__sums_aggregated_gradients_if_asked),
+    TEST(test_amp__skips_steps_with_infinite_gradients),
+    TEST(test_amp__leaves_a_wrapped_scaler_to_the_trial),
+    TEST(test_amp__says_what_is_not_allowed),
+    TEST(test_old_style__loop_runs_backward_and_steps),
+    TEST(test_old_style__has_schedules_and_clipping),
+    TEST(test_old_style__says_what_is_missing),
+    TEST(test_old_style__needs_no_loader_of_its_own),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, NULL, temp_remove);
+}
