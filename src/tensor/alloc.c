@@ -220,7 +220,8 @@ det_tensor *header_new(void)
         cache_register();
         t = xmalloc(sizeof *t);
     }
-    *t = (det_tensor){.refs = 1};
+    memset(t, 0, offsetof(det_tensor, shape));
+    t->refs = 1;
     return t;
 }
 

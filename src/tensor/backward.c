@@ -28,7 +28,7 @@ static det_tensor *private_copy(det_tensor *g)
 {
     det_tensor *c = tensor_new_like(g);
     if (c) ew_copy(c, g);
-    det_unref(g);
+    tensor_release(g);
     return c;
 }
 
@@ -36,7 +36,7 @@ static det_tensor *converted(det_tensor *g, det_dtype dtype)
 {
     det_tensor *c = tensor_new(dtype, g->shape, g->ndim);
     if (c) ew_copy(c, g);
-    det_unref(g);
+    tensor_release(g);
     return c;
 }
 
@@ -64,7 +64,7 @@ void give_grad(struct node *n, int i, det_tensor *g)
             if (is_shared(t->grad) && !is_leaf) t->grad = private_copy(t->grad);
             if (t->grad) accumulate(t->grad, g);
         }
-        det_unref(g);
+        tensor_release(g);
     }
     t->grad_valid = t->grad != NULL;
 }
@@ -86,7 +86,7 @@ det_tensor *grad_target(struct node *n, int i, bool *accumulate_out)
     if (!fits) {
         t->grad = tensor_new_like(t);
         if (t->grad && *accumulate_out) ew_copy(t->grad, old);
-        det_unref(old);
+        tensor_release(old);
     }
     t->grad_valid = t->grad != NULL;
     return t->grad;
@@ -121,7 +121,7 @@ static bool has_out_grad(const struct node *n)
 static void drop_out_grads(struct node *n)
 {
     for (int i = 0; i < n->n_out; i++) {
-        det_unref(n->out[i]->grad);
+        tensor_release(n->out[i]->grad);
         n->out[i]->grad = NULL;
         n->out[i]->grad_valid = false;
     }
@@ -141,7 +141,7 @@ static void node_backward(struct node *n, bool retain)
     if (retain) return;
     n->state = NODE_CONSUMED;
     for (int i = 0; i < NODE_MAX_AUX; i++) {
-        det_unref(n->aux[i]);
+        tensor_release(n->aux[i]);
         n->aux[i] = NULL;
     }
 }

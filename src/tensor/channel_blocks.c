@@ -33,7 +33,7 @@ det_tensor *channel_rows(det_tensor *t)
     bool fits = true;
     for (int d = 0; d < t->ndim; d++)
         fits = fits && (t->shape[d] == 1 || t->stride[d] == stride[d]);
-    if (fits) return det_ref(t);
+    if (fits) return tensor_ref(t);
     det_tensor *copy = channel_rows_new(t);
     if (copy) ew_copy(copy, t);
     return copy;

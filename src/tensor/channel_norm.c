@@ -142,7 +142,7 @@ static int fixed_stats(struct node *n)
 static void forget_input(struct node *n, int i)
 {
     if (!node_in(n, i)) return;
-    det_unref(n->in[i]);
+    tensor_release(n->in[i]);
     n->in[i] = NULL;
 }
 
@@ -401,7 +401,7 @@ int channel_norm_backward(struct node *n)
     if (!rc) rc = parameter_grads(n, &c);
     if (!rc) rc = input_grad(n, &c);
     if (!rc && wants_grad(n, NORM_SKIP))
-        give_grad(n, NORM_SKIP, det_ref(c.g_skip ? c.g_skip : c.g));
+        give_grad(n, NORM_SKIP, tensor_ref(c.g_skip ? c.g_skip : c.g));
     tensor_release(c.g);
     tensor_release(c.weight);
     tensor_release(c.g_skip);

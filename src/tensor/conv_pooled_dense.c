@@ -46,20 +46,19 @@ static void multiply_block(const struct dense_job *j, const float *x, const floa
         seg[i] = i * s->w * s->c;
     for (int64_t ky = 0; ky < s->kh; ky++)
         for (int64_t oc = 0; oc < s->oc; oc += width)
-            kernels->gemm_panel(&(struct gemm_panel){
-                .m = s->kw * s->c,
-                .k = j->p->w * j->p->kw,
-                .n_seg = n_rows,
-                .seg = seg,
-                .a = x + ky * s->w * s->c,
-                .a_stride = s->c,
-                .a_columns = true,
-                .b = spread + oc,
-                .b_stride = s->oc,
-                .width = (int)MIN(s->oc - oc, width),
-                .c = sums + ky * s->kw * s->c * s->oc + oc,
-                .ldc = s->oc,
-                .accumulate = true});
+            kernels->gemm_panel(&(struct gemm_panel){.m = s->kw * s->c,
+                                                     .k = j->p->w * j->p->kw,
+                                                     .n_seg = n_rows,
+                                                     .seg = seg,
+                                                     .a = x + ky * s->w * s->c,
+                                                     .a_stride = s->c,
+                                                     .a_columns = true,
+                                                     .b = spread + oc,
+                                                     .b_stride = s->oc,
+                                                     .width = (int)MIN(s->oc - oc, width),
+                                                     .c = sums + ky * s->kw * s->c * s->oc + oc,
+                                                     .ldc = s->oc,
+                                                     .accumulate = true});
 }
 
 static void add_image(const struct dense_job *j, int64_t image, float *spread, float *sums,

@@ -34,8 +34,8 @@ static void kernel_piece(void *ctx, int channel)
     int64_t lanes = kernels->gemm_lanes();
     for (int64_t oc = 0; oc < s->oc; oc += lanes)
         kernels->wino_kernel_5(j->w + (oc * s->c + channel) * 25, s->c * 25,
-                               (int)MIN(s->oc - oc, lanes),
-                               j->kernel + channel * j->padded + oc, s->c * j->padded);
+                               (int)MIN(s->oc - oc, lanes), j->kernel + channel * j->padded + oc,
+                               s->c * j->padded);
 }
 
 static void multiply_points(const struct job *j, const float *v, float *m, int64_t n_tiles)

@@ -59,7 +59,7 @@ int flat_init(struct flat *flat, det_tensor *const *t, int n, det_err *err)
     for (int i = 0; i < n; i++) {
         flat->offset[i] = at;
         adopt(t[i], flat->value_storage, flat->value + at);
-        det_unref(t[i]->grad);
+        tensor_release(t[i]->grad);
         t[i]->grad = grad_over(t[i], flat->grad_storage, flat->grad + at);
         t[i]->grad_valid = false;
         at += padded(t[i]->numel);

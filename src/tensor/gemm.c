@@ -237,6 +237,12 @@ static const char *batch_item(const void *base, int64_t i, int64_t stride, det_d
     return base ? (const char *)base + i * stride * (int64_t)det_dtype_size(dtype) : NULL;
 }
 
+static bool is_small(const struct gemm *g)
+{
+    bool f32 = g->a.dtype == DET_F32 && g->b.dtype == DET_F32 && g->c_dtype == DET_F32 && !g->bf16;
+    return f32 && g->m * g->n * g->k <= TINY;
+}
+
 static int multiply_item(const struct gemm *g, int64_t i, bool shared)
 {
     const char *a = batch_item(g->a.data, i, g->a_batch, g->a.dtype);
@@ -249,10 +255,9 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
         loops_f64(g, (const double *)a, (const double *)b, (double *)c, (double *)pre);
         return 0;
     }
-    int64_t work = g->m * g->n * g->k;
-    if (work > TINY || g->c_dtype != DET_F32)
+    if (!is_small(g))
         return gemm_one(g, (const float *)a, (const float *)b, c, pre,
-                        shared && work > WORTH_THREADS);
+                        shared && g->m * g->n * g->k > WORTH_THREADS);
     small_f32(g, (const float *)a, (const float *)b, (float *)c);
     small_finish(g, (float *)c, (float *)pre);
     return 0;
@@ -269,6 +274,11 @@ int gemm(const struct gemm *g)
 {
     int64_t n_batch = g->n_batch ? g->n_batch : 1;
     if (!g->m || !g->n) return 0;
+    if (n_batch == 1 && is_small(g)) {
+        small_f32(g, g->a.data, g->b.data, g->c);
+        small_finish(g, g->c, g->pre);
+        return 0;
+    }
     if (n_batch == 1) return multiply_item(g, 0, true);
     struct batch_job j = {.g = g};
     if (n_batch * g->m * g->n * g->k > WORTH_THREADS && n_batch <= INT32_MAX) {

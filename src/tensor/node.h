@@ -21,15 +21,15 @@ struct storage {
 struct det_tensor {
     int refs;
     uint8_t dtype, ndim;
-    bool requires_grad;                                // a gradient is wanted for it or through it
-    bool grad_valid;                                   // leaf: grad holds a gradient
-    bool on_tape;                                      // a scope owns one reference
-    int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS]; // strides in elements
+    bool requires_grad; // a gradient is wanted for it or through it
+    bool grad_valid;    // leaf: grad holds a gradient
+    bool on_tape;       // a scope owns one reference
     int64_t numel;
     void *data;              // first element; NULL until the node has run
     struct storage *storage; // NULL until then
     struct node *node;       // what made it; NULL for a leaf
     det_tensor *grad;
+    int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS]; // ndim of each; strides in elements
 };
 
 struct dims {
@@ -148,7 +148,18 @@ const char *shape_text(const int64_t *shape, int ndim);
 // A new dense tensor with memory, owned by the caller (tensor_release). NULL after DET_ENOMEM.
 det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim);
 det_tensor *tensor_new_like(const det_tensor *t); // dtype, shape and order of strides of t
-void tensor_release(det_tensor *t);
+
+// det_ref and det_unref, inside the layer.
+void tensor_free(det_tensor *t);
+static inline det_tensor *tensor_ref(det_tensor *t)
+{
+    if (t) t->refs++;
+    return t;
+}
+static inline void tensor_release(det_tensor *t)
+{
+    if (t && !--t->refs) tensor_free(t);
+}
 
 // How the elements of a tensor lie in memory. Channels last: (N, C, H, W) stored as (N, H, W, C),
 // the order that image kernels like.
@@ -201,7 +212,7 @@ void tape_finish(struct tape *tape); // runs all pending nodes
 // --- allocator
 
 struct storage *storage_borrow(void *data, size_t n_bytes);
-det_tensor *header_new(void); // refs = 1, all else zero
+det_tensor *header_new(void); // refs = 1, all else zero but shape and strides
 void header_free(det_tensor *t);
 
 // Memory of the calling thread, at least n_bytes, 64-byte aligned, content undefined, valid until

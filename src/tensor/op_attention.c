@@ -96,7 +96,7 @@ static det_dtype compute_type(const struct node *n)
 static det_tensor *dense_rows(det_tensor *t)
 {
     int last = t->ndim - 1;
-    return t->shape[last] == 1 || t->stride[last] == 1 ? det_ref(t) : tensor_row_major(t);
+    return t->shape[last] == 1 || t->stride[last] == 1 ? tensor_ref(t) : tensor_row_major(t);
 }
 
 // The mask as bool or in the type that is computed in, with all keys in its last dim. Release it.
@@ -109,7 +109,7 @@ static det_tensor *dense_mask(const struct node *n, det_dtype compute)
     int last = m->ndim - 1;
     det_dtype dtype = m->dtype == DET_BOOL ? DET_BOOL : compute;
     bool fits = m->ndim && m->dtype == dtype && m->shape[last] == keys;
-    if (fits && (keys == 1 || m->stride[last] == 1)) return det_ref(m);
+    if (fits && (keys == 1 || m->stride[last] == 1)) return tensor_ref(m);
     int64_t shape[DET_MAX_DIMS] = {0};
     int ndim = MAX(m->ndim, 1);
     if (m->ndim) memcpy(shape, m->shape, sizeof shape);
@@ -205,10 +205,10 @@ static int attention_backward(struct node *n)
     if (wants_grad(n, IN_MASK)) a.g_mask = new_mask_grad(n, type);
     if (!rc) rc = tape_failed() ? DET_ENOMEM : compute_grads(&a, type);
     if (!rc) {
-        if (wants_grad(n, IN_Q)) give_grad(n, IN_Q, det_ref(a.gq));
-        if (wants_grad(n, IN_K)) give_grad(n, IN_K, det_ref(a.gk));
-        if (wants_grad(n, IN_V)) give_grad(n, IN_V, det_ref(a.gv));
-        if (a.g_mask) give_grad(n, IN_MASK, sum_to_shape(det_ref(a.g_mask), n->in[IN_MASK]));
+        if (wants_grad(n, IN_Q)) give_grad(n, IN_Q, tensor_ref(a.gq));
+        if (wants_grad(n, IN_K)) give_grad(n, IN_K, tensor_ref(a.gk));
+        if (wants_grad(n, IN_V)) give_grad(n, IN_V, tensor_ref(a.gv));
+        if (a.g_mask) give_grad(n, IN_MASK, sum_to_shape(tensor_ref(a.g_mask), n->in[IN_MASK]));
     }
     tensor_release(a.g);
     tensor_release(a.gq);

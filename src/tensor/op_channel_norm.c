@@ -111,8 +111,8 @@ static void take_over(struct node *consumer, const struct node *norm, const stru
     if (skip) in[NORM_SKIP] = skip;
     a.relu = relu;
     node_rewrite(consumer, op, in, in[NORM_SKIP] ? NORM_SKIP + 1 : norm->n_in, &a, sizeof a);
-    consumer->aux[NORM_AUX_STATS] = det_ref(norm->aux[NORM_AUX_STATS]);
-    consumer->aux[NORM_AUX_X] = det_ref(norm->aux[NORM_AUX_X]);
+    consumer->aux[NORM_AUX_STATS] = tensor_ref(norm->aux[NORM_AUX_STATS]);
+    consumer->aux[NORM_AUX_X] = tensor_ref(norm->aux[NORM_AUX_X]);
 }
 
 bool relu_absorbs_batch_norm(struct node *consumer, const struct node *producer)

@@ -102,7 +102,7 @@ static det_dtype compute_type(const struct node *n)
 static det_tensor *operand(const struct node *n, det_tensor *t, enum tensor_order order)
 {
     bool round = n->out[0]->dtype == DET_BF16 && t->dtype == DET_F32;
-    det_tensor *low = round ? tensor_converted(t, DET_BF16, order) : det_ref(t);
+    det_tensor *low = round ? tensor_converted(t, DET_BF16, order) : tensor_ref(t);
     det_tensor *o = low ? tensor_converted(low, compute_type(n), order) : NULL;
     tensor_release(low);
     return o;
@@ -131,7 +131,7 @@ det_tensor *conv_image_grad(const struct node *n)
 det_tensor *conv_result(struct node *n)
 {
     det_tensor *y = n->out[0];
-    if (y->dtype != DET_BF16) return det_ref(y);
+    if (y->dtype != DET_BF16) return tensor_ref(y);
     return tensor_new_ordered(DET_F32, y->shape, 4, CHANNELS_LAST);
 }
 
@@ -167,7 +167,7 @@ void conv_give_bias_grad(struct node *n, const struct conv *s, det_tensor *g)
     if (!wants_grad(n, 2)) return;
     det_tensor *rows = det_permute(g, DET_DIMS(0, 2, 3, 1));
     rows = det_reshape(rows, DET_DIMS(s->n * s->oh * s->ow, s->oc));
-    give_grad(n, 2, det_ref(det_sum_over(rows, DET_DIMS(0), false)));
+    give_grad(n, 2, tensor_ref(det_sum_over(rows, DET_DIMS(0), false)));
 }
 
 static int conv_give_weight_grad(struct node *n, const struct conv *s, det_tensor *g)
@@ -395,7 +395,7 @@ static int transpose_backward(struct node *n)
     if (rc) return rc;
     det_tensor *g = conv_image_grad(n), *x = n->aux[CONV_AUX_X];
     if (!g) return DET_ENOMEM;
-    if (wants_grad(n, 2)) give_grad(n, 2, det_ref(det_sum_over(g, DET_DIMS(0, 2, 3), false)));
+    if (wants_grad(n, 2)) give_grad(n, 2, tensor_ref(det_sum_over(g, DET_DIMS(0, 2, 3), false)));
     if (wants_grad(n, 1)) {
         det_tensor *gw = tensor_new((det_dtype)g->dtype, n->in[1]->shape, 4);
         if (gw && g->dtype == DET_F64)

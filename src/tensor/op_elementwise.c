@@ -185,6 +185,12 @@ static int predicate_infer(struct node *n)
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim)
 {
     *ndim = 0;
+    if (n_in == 2 && n->in[0] && n->in[1] && same_shape(n->in[0], n->in[1])) {
+        *ndim = n->in[0]->ndim;
+        for (int d = 0; d < *ndim; d++)
+            shape[d] = n->in[0]->shape[d];
+        return 0;
+    }
     for (int k = 0; k < n_in; k++)
         if (n->in[k]) *ndim = MAX(*ndim, n->in[k]->ndim);
     for (int d = 0; d < *ndim; d++) {
@@ -245,14 +251,14 @@ det_tensor *sum_to_shape(det_tensor *g, const det_tensor *like)
     for (int d = 0; d < g->ndim; d++)
         if (d < extra || (like->shape[d - extra] == 1 && g->shape[d] != 1)) dims[n++] = d;
     det_tensor *sum = det_reshape(det_sum_over(g, dims, n, true), like->shape, like->ndim);
-    det_unref(g);
-    return det_ref(sum);
+    tensor_release(g);
+    return tensor_ref(sum);
 }
 
 // Gives input i the gradient g (of this scope), summed over what was broadcast.
 static void give_broadcast(struct node *n, int i, det_tensor *g)
 {
-    if (wants_grad(n, i)) give_grad(n, i, sum_to_shape(det_ref(g), n->in[i]));
+    if (wants_grad(n, i)) give_grad(n, i, sum_to_shape(tensor_ref(g), n->in[i]));
 }
 
 static int add_backward(struct node *n)
@@ -525,7 +531,7 @@ static int copy_forward(struct node *n)
 
 static int copy_backward(struct node *n)
 {
-    give_grad(n, 0, det_ref(out_grad(n, 0))); // give_grad converts
+    give_grad(n, 0, tensor_ref(out_grad(n, 0))); // give_grad converts
     return 0;
 }
 

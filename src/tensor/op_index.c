@@ -390,7 +390,7 @@ static int scatter_add_backward(struct node *n)
         rc = gather_into(n, g, index, (int)*NODE_ATTR(n, int64_t), &view);
         give_grad(n, 2, gs);
     }
-    if (wants_grad(n, 0)) give_grad(n, 0, det_ref(g));
+    if (wants_grad(n, 0)) give_grad(n, 0, tensor_ref(g));
     return rc;
 }
 

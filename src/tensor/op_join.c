@@ -61,7 +61,7 @@ static int concat_backward(struct node *n)
     for (int i = 0; i < n->n_in; i++) {
         int64_t size = n->in[i]->shape[dim];
         if (wants_grad(n, i))
-            give_grad(n, i, det_ref(det_slice(out_grad(n, 0), dim, at, at + size, 1)));
+            give_grad(n, i, tensor_ref(det_slice(out_grad(n, 0), dim, at, at + size, 1)));
         at += size;
     }
     return 0;
@@ -182,7 +182,7 @@ static int pad_backward(struct node *n)
     struct dims back = NODE_ATTR(n, struct pad_attr)->pads;
     for (int i = 0; i < back.n; i++)
         back.v[i] = -back.v[i];
-    give_grad(n, 0, det_ref(det_pad(out_grad(n, 0), back.v, back.n, 0)));
+    give_grad(n, 0, tensor_ref(det_pad(out_grad(n, 0), back.v, back.n, 0)));
     return 0;
 }
 
@@ -252,7 +252,7 @@ static int flip_forward(struct node *n)
 static int flip_backward(struct node *n)
 {
     const struct dims *dims = NODE_ATTR(n, struct dims);
-    give_grad(n, 0, det_ref(det_flip(out_grad(n, 0), dims->v, dims->n)));
+    give_grad(n, 0, tensor_ref(det_flip(out_grad(n, 0), dims->v, dims->n)));
     return 0;
 }
 
@@ -311,34 +311,34 @@ static int triangle_forward(struct node *n, bool lower)
     return 0;
 }
 
-#define TRIANGLE(fn, lower)                                                          \
-    static int fn##_forward(struct node *n)                                          \
-    {                                                                                \
-        return triangle_forward(n, lower);                                           \
-    }                                                                                \
-    static int fn##_backward(struct node *n)                                         \
-    {                                                                                \
-        give_grad(n, 0, det_ref(det_##fn(out_grad(n, 0), *NODE_ATTR(n, int64_t))));  \
-        return 0;                                                                    \
-    }                                                                                \
-    static const char *const fn##_cases[] = {"x:f[A,b]; diagonal=0; x." #fn "()",    \
-                                             "x:f[a,B,C]; diagonal=2; x." #fn "(2)", \
-                                             "x:f[A,B]; diagonal=-3; x." #fn "(-3)", \
-                                             "x:f[a,b]; diagonal=9; x." #fn "(9)",   \
-                                             "x:f[a,b]; diagonal=-9; x." #fn "(-9)", \
-                                             "x:i9[a,b]; diagonal=1; x." #fn "(1)",  \
-                                             NULL};                                  \
-    const struct op op_##fn = {.name = #fn,                                          \
-                               .min_in = 1,                                          \
-                               .max_in = 1,                                          \
-                               .infer = triangle_infer,                              \
-                               .forward = fn##_forward,                              \
-                               .backward = fn##_backward,                            \
-                               .attrs = diagonal_attrs,                              \
-                               .cases = fn##_cases};                                 \
-    det_tensor *det_##fn(det_tensor *x, int64_t diagonal)                            \
-    {                                                                                \
-        return OP_APPLY(&op_##fn, diagonal, x);                                      \
+#define TRIANGLE(fn, lower)                                                            \
+    static int fn##_forward(struct node *n)                                            \
+    {                                                                                  \
+        return triangle_forward(n, lower);                                             \
+    }                                                                                  \
+    static int fn##_backward(struct node *n)                                           \
+    {                                                                                  \
+        give_grad(n, 0, tensor_ref(det_##fn(out_grad(n, 0), *NODE_ATTR(n, int64_t)))); \
+        return 0;                                                                      \
+    }                                                                                  \
+    static const char *const fn##_cases[] = {"x:f[A,b]; diagonal=0; x." #fn "()",      \
+                                             "x:f[a,B,C]; diagonal=2; x." #fn "(2)",   \
+                                             "x:f[A,B]; diagonal=-3; x." #fn "(-3)",   \
+                                             "x:f[a,b]; diagonal=9; x." #fn "(9)",     \
+                                             "x:f[a,b]; diagonal=-9; x." #fn "(-9)",   \
+                                             "x:i9[a,b]; diagonal=1; x." #fn "(1)",    \
+                                             NULL};                                    \
+    const struct op op_##fn = {.name = #fn,                                            \
+                               .min_in = 1,                                            \
+                               .max_in = 1,                                            \
+                               .infer = triangle_infer,                                \
+                               .forward = fn##_forward,                                \
+                               .backward = fn##_backward,                              \
+                               .attrs = diagonal_attrs,                                \
+                               .cases = fn##_cases};                                   \
+    det_tensor *det_##fn(det_tensor *x, int64_t diagonal)                              \
+    {                                                                                  \
+        return OP_APPLY(&op_##fn, diagonal, x);                                        \
     }
 TRIANGLE(tril, true)
 TRIANGLE(triu, false)

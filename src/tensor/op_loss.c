@@ -61,13 +61,20 @@ struct operands {
     det_tensor *x, *t; // references
 };
 
+static bool same_strides(const det_tensor *a, const det_tensor *b)
+{
+    for (int d = 0; d < a->ndim; d++)
+        if (a->stride[d] != b->stride[d]) return false;
+    return true;
+}
+
 static int operands_init(struct operands *o, const struct node *n)
 {
     det_tensor *x = n->in[0], *t = n->in[1];
-    bool alike = same_shape(x, t) && !memcmp(x->stride, t->stride, x->ndim * sizeof *x->stride);
+    bool alike = same_shape(x, t) && same_strides(x, t);
     bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
     if (alike && any_order && tensor_is_dense(x)) {
-        *o = (struct operands){det_ref(x), det_ref(t)};
+        *o = (struct operands){tensor_ref(x), tensor_ref(t)};
         return 0;
     }
     int64_t shape[DET_MAX_DIMS];
@@ -152,6 +159,14 @@ static int64_t n_blocks(const struct loss_job *j)
     return (j->all.n + BLOCK - 1) / BLOCK;
 }
 
+static void run_all(struct loss_job *j)
+{
+    if (j->all.n <= BLOCK)
+        run_block(j, &j->all);
+    else
+        share_rows(n_blocks(j), BLOCK, run_blocks, j);
+}
+
 // The sum over all elements, block by block: the same for any number of threads.
 static int run_sum(struct loss_job *j, double *total)
 {
@@ -176,11 +191,11 @@ static int loss_each(struct loss_job *j, det_tensor *out)
 {
     det_dtype dtype = fold_dtype(j->dtype);
     det_tensor *values =
-        out->dtype == dtype ? det_ref(out) : tensor_new(dtype, out->shape, out->ndim);
+        out->dtype == dtype ? tensor_ref(out) : tensor_new(dtype, out->shape, out->ndim);
     if (!values) return DET_ENOMEM;
     j->what = LOSS_VALUES;
     j->all.out = values->data;
-    share_rows(n_blocks(j), BLOCK, run_blocks, j);
+    run_all(j);
     if (values != out) ew_copy(out, values);
     tensor_release(values);
     return 0;
@@ -211,7 +226,7 @@ static int loss_give_grad(struct node *n, struct loss_job *j, int i, const det_t
     if (!g) return DET_ENOMEM;
     j->what = i == 0 ? LOSS_BY_INPUT : LOSS_BY_TARGET;
     j->all.out = g->data;
-    share_rows(n_blocks(j), BLOCK, run_blocks, j);
+    run_all(j);
     give_grad(n, i, sum_to_shape(g, n->in[i]));
     return 0;
 }

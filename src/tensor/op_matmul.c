@@ -84,7 +84,7 @@ static bool as_rows(const det_tensor *x, int64_t *row_stride)
 static det_tensor *bias_as_f32(det_tensor *b)
 {
     if (!b || b->dtype == DET_F64) return NULL;
-    if (b->dtype == DET_F32 && b->stride[0] == 1) return det_ref(b);
+    if (b->dtype == DET_F32 && b->stride[0] == 1) return tensor_ref(b);
     det_tensor *f = tensor_new(DET_F32, b->shape, 1);
     if (f) ew_copy(f, b);
     return f;
@@ -297,7 +297,7 @@ static bool batch_stride(const det_tensor *t, int64_t *stride)
 static det_tensor *gemm_operand(det_tensor *t, int64_t *stride)
 {
     bool unit = t->stride[t->ndim - 1] == 1 || t->stride[t->ndim - 2] == 1;
-    if (unit && batch_stride(t, stride)) return det_ref(t);
+    if (unit && batch_stride(t, stride)) return tensor_ref(t);
     det_tensor *copy = tensor_row_major(t);
     if (copy && !batch_stride(copy, stride)) *stride = 0; // empty tensors
     return copy;
@@ -336,8 +336,10 @@ static int matmul_backward(struct node *n)
 {
     det_tensor *g = out_grad(n, 0);
     bool old = det_set_autocast(NODE_ATTR(n, struct matmul_attr)->bf16);
-    if (wants_grad(n, 0)) give_grad(n, 0, det_ref(det_matmul(g, det_transpose(n->in[1], -1, -2))));
-    if (wants_grad(n, 1)) give_grad(n, 1, det_ref(det_matmul(det_transpose(n->in[0], -1, -2), g)));
+    if (wants_grad(n, 0))
+        give_grad(n, 0, tensor_ref(det_matmul(g, det_transpose(n->in[1], -1, -2))));
+    if (wants_grad(n, 1))
+        give_grad(n, 1, tensor_ref(det_matmul(det_transpose(n->in[0], -1, -2), g)));
     det_set_autocast(old);
     return 0;
 }

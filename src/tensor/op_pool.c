@@ -266,7 +266,7 @@ static int adaptive_max_backward(struct node *n)
             max_scatter_f64(n, g->data, gx->data);
         else
             max_scatter_f32(n, g->data, gx->data);
-        give_grad(n, 0, det_ref(gx));
+        give_grad(n, 0, tensor_ref(gx));
     }
     tensor_release(g);
     tensor_release(gx);

@@ -83,7 +83,7 @@ static int reduce_forward(struct node *n, fold_rule rule)
     struct reduction r;
     int rc = reduction_init(&r, n->in[0], a->mask);
     if (rc) goto out;
-    acc = out->dtype == dtype ? det_ref(out) : tensor_new(dtype, out->shape, out->ndim);
+    acc = out->dtype == dtype ? tensor_ref(out) : tensor_new(dtype, out->shape, out->ndim);
     rc = acc ? rule(a, &r, acc) : DET_ENOMEM;
     if (!rc && acc != out) ew_copy(out, acc);
 out:
@@ -237,7 +237,7 @@ static int prod_backward(struct node *n)
     for (int64_t i = 0; i < flat_g->numel && count; i++)
         prod_grad_row((double *)flat_x->data + i * count, ((double *)flat_g->data)[i], count,
                       (double *)gx->data + i * count);
-    give_grad(n, 0, det_ref(det_permute(gx, back, at)));
+    give_grad(n, 0, tensor_ref(det_permute(gx, back, at)));
     return 0;
 }
 
@@ -273,7 +273,7 @@ static int max_backward(struct node *n)
     det_tensor *count = det_sum_over(share, NODE_ATTR(n, struct reduce_attr)->dims.v,
                                      NODE_ATTR(n, struct reduce_attr)->dims.n, true);
     share = det_div(det_mul(share, with_reduced_dims(n, g)), count);
-    give_grad(n, 0, det_ref(share));
+    give_grad(n, 0, tensor_ref(share));
     return 0;
 }
 
@@ -321,7 +321,7 @@ static int logsumexp_rule(const struct reduce_attr *a, const struct reduction *r
 static int logsumexp_backward(struct node *n)
 {
     det_tensor *y = with_reduced_dims(n, n->out[0]), *g = with_reduced_dims(n, out_grad(n, 0));
-    give_grad(n, 0, det_ref(det_mul(g, det_exp(det_sub(n->in[0], y)))));
+    give_grad(n, 0, tensor_ref(det_mul(g, det_exp(det_sub(n->in[0], y)))));
     return 0;
 }
 
@@ -360,7 +360,7 @@ static int var_backward_from(struct node *n, det_tensor *g)
     const struct reduce_attr *a = NODE_ATTR(n, struct reduce_attr);
     det_tensor *mean = det_mean_over(n->in[0], a->dims.v, a->dims.n, true);
     det_tensor *scaled = det_mul_scalar(g, 2 / ((double)reduced_count(n) - a->correction));
-    give_grad(n, 0, det_ref(det_mul(det_sub(n->in[0], mean), with_reduced_dims(n, scaled))));
+    give_grad(n, 0, tensor_ref(det_mul(det_sub(n->in[0], mean), with_reduced_dims(n, scaled))));
     return 0;
 }
 
@@ -446,7 +446,7 @@ static int norm_backward(struct node *n)
         share = det_pow_scalar(det_div(size, y), a->p - 1);
         share = det_masked_fill(share, det_eq_scalar(a->p < 1 ? x : y, 0), 0);
     }
-    give_grad(n, 0, det_ref(det_mul(g, det_mul(det_sign(x), share))));
+    give_grad(n, 0, tensor_ref(det_mul(g, det_mul(det_sign(x), share))));
     return 0;
 }
 

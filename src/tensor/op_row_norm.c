@@ -51,7 +51,7 @@ static det_tensor *row_values(const struct node *n, int i, int64_t d, det_dtype 
                               double missing)
 {
     if (node_in(n, i)) return tensor_converted(n->in[i], dtype, ROW_MAJOR);
-    return det_ref(det_full(dtype, &d, 1, missing));
+    return tensor_ref(det_full(dtype, &d, 1, missing));
 }
 
 // --- f64
@@ -287,9 +287,9 @@ static int row_backward(struct node *n)
     else if (!rc)
         rc = backward_hot(n, x, &r);
     if (!rc) {
-        if (wants_grad(n, IN_X)) give_grad(n, IN_X, det_ref(r.gx));
-        if (wants_grad(n, IN_WEIGHT)) give_grad(n, IN_WEIGHT, det_ref(r.gw));
-        if (wants_grad(n, IN_BIAS)) give_grad(n, IN_BIAS, det_ref(r.gb));
+        if (wants_grad(n, IN_X)) give_grad(n, IN_X, tensor_ref(r.gx));
+        if (wants_grad(n, IN_WEIGHT)) give_grad(n, IN_WEIGHT, tensor_ref(r.gw));
+        if (wants_grad(n, IN_BIAS)) give_grad(n, IN_BIAS, tensor_ref(r.gb));
     }
     tensor_release(r.g);
     tensor_release(r.w);

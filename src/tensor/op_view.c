@@ -74,7 +74,7 @@ static int reshape_infer(struct node *n)
 static int reshape_backward(struct node *n)
 {
     det_tensor *x = n->in[0];
-    give_grad(n, 0, det_ref(det_reshape(out_grad(n, 0), x->shape, x->ndim)));
+    give_grad(n, 0, tensor_ref(det_reshape(out_grad(n, 0), x->shape, x->ndim)));
     return 0;
 }
 
@@ -237,7 +237,7 @@ static int permute_backward(struct node *n)
     int64_t inverse[DET_MAX_DIMS];
     for (int i = 0; i < p->n; i++)
         inverse[p->v[i]] = i;
-    give_grad(n, 0, det_ref(det_permute(out_grad(n, 0), inverse, p->n)));
+    give_grad(n, 0, tensor_ref(det_permute(out_grad(n, 0), inverse, p->n)));
     return 0;
 }
 
@@ -424,7 +424,7 @@ static int expand_infer(struct node *n)
 
 static int expand_backward(struct node *n)
 {
-    give_grad(n, 0, sum_to_shape(det_ref(out_grad(n, 0)), n->in[0]));
+    give_grad(n, 0, sum_to_shape(tensor_ref(out_grad(n, 0)), n->in[0]));
     return 0;
 }
 

@@ -75,7 +75,7 @@ int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
     r->columns = r->kept.stride[0] == 1;
     det_dtype dtype = det_dtype_is_float((det_dtype)x->dtype) ? (det_dtype)x->dtype : DET_I64;
     if (dtype == x->dtype && (r->columns || r->reduced.stride[0] == 1)) {
-        r->x = det_ref(x);
+        r->x = tensor_ref(x);
         return 0;
     }
     r->x = copy_as_rows(x, dims, dtype);
@@ -87,7 +87,7 @@ int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
 
 void reduction_done(struct reduction *r)
 {
-    det_unref(r->x);
+    tensor_release(r->x);
     r->x = NULL;
 }
 

@@ -162,7 +162,7 @@ int resample_backward(struct node *n, axis_fn fn, const int64_t *most)
     struct walk k = {g, gx, runs_transposed(&h, fn), runs_transposed(&w, fn)};
     bool ok = g && gx && k.h.memory && k.w.memory;
     if (ok) walk_run(&k);
-    if (ok) give_grad(n, 0, det_ref(gx));
+    if (ok) give_grad(n, 0, tensor_ref(gx));
     tensor_release(g);
     tensor_release(gx);
     tensor_release(k.h.memory);

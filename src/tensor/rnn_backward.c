@@ -153,17 +153,17 @@ static int weight_grads(struct node *n, const struct backward_job *j)
 // Sum over all steps and rows, (G h). Release it.
 static det_tensor *bias_sum(det_tensor *g)
 {
-    return det_ref(det_sum_over(g, DET_DIMS(0, 1), false));
+    return tensor_ref(det_sum_over(g, DET_DIMS(0, 1), false));
 }
 
 static int bias_grads(struct node *n, const struct backward_job *j)
 {
     if (!wants_grad(n, RNN_IN_B_IH) && !wants_grad(n, RNN_IN_B_HH)) return 0;
     det_tensor *ih = bias_sum(j->g_gate);
-    det_tensor *hh = j->g_hidden == j->g_gate ? det_ref(ih) : bias_sum(j->g_hidden);
+    det_tensor *hh = j->g_hidden == j->g_gate ? tensor_ref(ih) : bias_sum(j->g_hidden);
     bool ok = ih && hh;
-    if (ok && wants_grad(n, RNN_IN_B_IH)) give_grad(n, RNN_IN_B_IH, det_ref(ih));
-    if (ok && wants_grad(n, RNN_IN_B_HH)) give_grad(n, RNN_IN_B_HH, det_ref(hh));
+    if (ok && wants_grad(n, RNN_IN_B_IH)) give_grad(n, RNN_IN_B_IH, tensor_ref(ih));
+    if (ok && wants_grad(n, RNN_IN_B_HH)) give_grad(n, RNN_IN_B_HH, tensor_ref(hh));
     tensor_release(ih);
     tensor_release(hh);
     return ok ? 0 : DET_ENOMEM;
@@ -202,8 +202,8 @@ static int run_backward(struct node *n, struct backward_job *j)
     if (!rc) rc = weight_grads(n, j);
     if (!rc) rc = bias_grads(n, j);
     if (!rc) rc = input_grad(n, j);
-    if (!rc && wants_grad(n, RNN_IN_H0)) give_grad(n, RNN_IN_H0, det_ref(j->g_h));
-    if (!rc && wants_grad(n, RNN_IN_C0)) give_grad(n, RNN_IN_C0, det_ref(j->g_c));
+    if (!rc && wants_grad(n, RNN_IN_H0)) give_grad(n, RNN_IN_H0, tensor_ref(j->g_h));
+    if (!rc && wants_grad(n, RNN_IN_C0)) give_grad(n, RNN_IN_C0, tensor_ref(j->g_c));
     return rc;
 }
 
@@ -223,7 +223,7 @@ int rnn_backward(struct node *n)
     j.g_h = state_grad(n, r, RNN_OUT_H);
     if (r->kind == RNN_LSTM) j.g_c = state_grad(n, r, RNN_OUT_C);
     j.g_gate = tensor_new(r->type, shape, 3);
-    j.g_hidden = r->kind == RNN_GRU ? tensor_new(r->type, shape, 3) : det_ref(j.g_gate);
+    j.g_hidden = r->kind == RNN_GRU ? tensor_new(r->type, shape, 3) : tensor_ref(j.g_gate);
     int rc = tape_failed() ? DET_ENOMEM : r->batch ? run_backward(n, &j) : 0;
     tensor_release(j.g_all);
     tensor_release(j.h0);

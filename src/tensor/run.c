@@ -108,7 +108,7 @@ static bool any_requires_grad(const struct node *n)
 static void node_commit(struct tape *tape, struct node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        det_ref(n->in[i]);
+        tensor_ref(n->in[i]);
     n->tracked = !tape->no_grad && n->op->backward && any_requires_grad(n);
     for (int i = 0; i < n->n_out; i++) {
         det_tensor *t = n->out[i];
@@ -193,9 +193,9 @@ void node_rewrite(struct node *n, const struct op *op, det_tensor *const *in, in
     n->in_version = (uint32_t *)(n->in + n_in);
     n->n_in = (uint8_t)n_in;
     for (int i = 0; i < n_in; i++)
-        n->in[i] = det_ref(in[i]);
+        n->in[i] = tensor_ref(in[i]);
     for (int i = 0; i < n_old; i++)
-        det_unref(old[i]);
+        tensor_release(old[i]);
     memcpy(n->attr, attr, attr_bytes);
 }
 

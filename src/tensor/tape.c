@@ -120,7 +120,7 @@ static void leave_tape(det_tensor *x)
         x->requires_grad = false;
     }
     x->node = NULL;
-    det_unref(x);
+    tensor_release(x);
 }
 
 static void scope_pop(const struct scope_mark *m)
@@ -155,29 +155,27 @@ void det_scope_end(void)
 
 det_tensor *det_ref(det_tensor *t)
 {
-    if (t) t->refs++;
-    return t;
+    return tensor_ref(t);
 }
 
 void det_unref(det_tensor *t)
 {
-    if (!t || --t->refs) return;
-    det_unref(t->grad);
-    storage_unref(t->storage);
-    header_free(t);
+    tensor_release(t);
 }
 
-void tensor_release(det_tensor *t)
+void tensor_free(det_tensor *t)
 {
-    det_unref(t);
+    tensor_release(t->grad);
+    storage_unref(t->storage);
+    header_free(t);
 }
 
 void node_release(struct node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        det_unref(n->in[i]);
+        tensor_release(n->in[i]);
     for (int i = 0; i < NODE_MAX_AUX; i++) {
-        det_unref(n->aux[i]);
+        tensor_release(n->aux[i]);
         n->aux[i] = NULL;
     }
     n->n_in = 0;

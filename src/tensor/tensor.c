@@ -47,7 +47,10 @@ const char *shape_text(const int64_t *shape, int ndim)
 
 bool same_shape(const det_tensor *a, const det_tensor *b)
 {
-    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
+    if (a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d]) return false;
+    return true;
 }
 
 // Dense in the given order: order[0] is the slowest dim.
@@ -64,8 +67,10 @@ static bool dense_in_order(const det_tensor *t, const int *order)
 
 bool tensor_is_row_major(const det_tensor *t)
 {
-    static const int order[DET_MAX_DIMS] = {0, 1, 2, 3, 4, 5, 6, 7};
-    return dense_in_order(t, order);
+    int64_t expected = 1;
+    for (int d = t->ndim; d-- > 0; expected *= t->shape[d])
+        if (t->shape[d] != 1 && t->stride[d] != expected) return false;
+    return true;
 }
 
 static const int channels_last[] = {0, 2, 3, 1};
@@ -303,13 +308,13 @@ det_tensor *det_eye(det_dtype dtype, int64_t n)
 {
     det_tensor *t = det_zeros(dtype, DET_DIMS(n, n));
     if (!t) return NULL;
-    det_tensor *diagonal = det_ref(t), view = *t; // the diagonal is a strided vector
+    det_tensor *diagonal = tensor_ref(t), view = *t; // the diagonal is a strided vector
     view.ndim = 1;
     view.stride[0] = n + 1;
     view.numel = n;
     det_tensor *one = det_ones(dtype, DET_SCALAR);
     if (one) ew_copy(&view, one);
-    det_unref(diagonal);
+    tensor_release(diagonal);
     return t;
 }
 
@@ -385,7 +390,7 @@ det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order o
 {
     bool in_order = order == CHANNELS_LAST ? tensor_is_channels_last(t) : tensor_is_row_major(t);
     tensor_finish(t);
-    if (t->dtype == dtype && in_order) return det_ref(t);
+    if (t->dtype == dtype && in_order) return tensor_ref(t);
     det_tensor *c = tensor_new_ordered(dtype, t->shape, t->ndim, order);
     if (c && t->data) ew_copy(c, t);
     return c;
@@ -404,7 +409,7 @@ const void *det_data(det_tensor *t)
     det_tensor *c = tensor_row_major(t);
     if (!c) return NULL;
     if (c == t)
-        det_unref(c);
+        tensor_release(c);
     else
         tape_own(tape_get(), c);
     return c->data;

@@ -198,7 +198,8 @@ void KERNEL(sparse_sums)(const struct sparse_lists *l, const int64_t *at, int64_
             SUMS(7)
             SUMS(8)
             SUMS(9)
-            SUMS(10) SUMS(11) SUMS(12)
+            SUMS(10)
+            SUMS(11) SUMS(12)
 #undef SUMS
                 default : __builtin_unreachable();
         }
@@ -301,7 +302,8 @@ static void add_row(const struct sparse_grad *list, int count, const float *w, f
         ROWS(7)
         ROWS(8)
         ROWS(9)
-        ROWS(10) ROWS(11) ROWS(12)
+        ROWS(10)
+        ROWS(11) ROWS(12)
 #undef ROWS
             default : __builtin_unreachable();
     }
