@@ -56,6 +56,12 @@ if(DET_BENCH)
   target_link_libraries(bench-engine PRIVATE optim)
 endif()
 
+# The example that needs nothing but the engine; the others are compiled by det-run.
+if(NOT DET_FUZZ)
+  add_executable(mnist examples/plain/mnist.c)
+  target_link_libraries(mnist PRIVATE optim data)
+endif()
+
 # The long form of a test that scripts/check runs with a tenth of the events.
 if(DET_TESTS)
   add_test(NAME sched_million_events COMMAND test_sched_random 1000000)
