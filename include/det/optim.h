@@ -183,6 +183,51 @@ typedef struct det_plateau_opts {
 #define det_lr_plateau(opt, ...) det_lr_plateau_with(opt, (det_plateau_opts){__VA_ARGS__})
 DET_API det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_opts opts);
 
+// Schedules of pytorch-accelerated: functions of the number of updates n. They count from -1: the
+// first det_lr_step sets the values of n = 0, which hold until then as well.
+
+typedef struct det_cosine_opts {
+    int64_t total_num_epochs, num_update_steps_per_epoch; // must be given
+    int64_t num_warmup_epochs, num_cooldown_epochs;       // inside of the total
+    double k_decay;                                       // 0: 1
+    double lr_min;                                        // at the end and during cooldown; 0: 1e-6
+    double min_lr_ratio;             // instead of lr_min: this part of each group's rate
+    double warmup_starting_lr;       // 0: 1e-6
+    double warmup_starting_lr_ratio; // instead: this part of each group's rate
+    // With its two slips: the curve is cut off as many updates before its end as the warmup has,
+    // and a warmup from a ratio rises as steeply as one from warmup_starting_lr.
+    bool as_upstream;
+} det_cosine_opts;
+#define det_lr_cosine(opt, ...) det_lr_cosine_with(opt, (det_cosine_opts){__VA_ARGS__})
+DET_API det_lr_scheduler *det_lr_cosine_with(det_optimizer *opt, det_cosine_opts opts);
+
+typedef struct det_wsd_opts {
+    int64_t total_steps;                                  // or these two:
+    int64_t total_num_epochs, num_update_steps_per_epoch; // (their product)
+    int64_t num_warmup_steps;                             // -1: a tenth
+    int64_t num_checkpoints;   // 0: 1. k: decays end at 1/2^(k-1), ..., 1/2, 1 of the steps
+    double decay_phase_ratio;  // of the steps since the previous checkpoint; 0: 0.1
+    double lr_min;             // a fraction of the group's rate; 0: 1e-6
+    double warmup_starting_lr; // 0: 1e-6
+    bool inverse_decay;        // 1 / (t / lr_min + 1 - t) instead of 1 - sqrt(t)
+    bool is_continuation;      // no warmup; a loaded state keeps this length and starts afresh
+} det_wsd_opts;
+#define det_lr_wsd(opt, ...) det_lr_wsd_with(opt, (det_wsd_opts){__VA_ARGS__})
+DET_API det_lr_scheduler *det_lr_wsd_with(det_optimizer *opt, det_wsd_opts opts);
+
+// The checkpoint periods of a warmup-stable-decay schedule, in updates; 0 periods for any other.
+typedef struct det_wsd_period {
+    int64_t period_start, period_end, decay_steps, pre_decay_step;
+} det_wsd_period;
+DET_API int det_lr_wsd_n_periods(const det_lr_scheduler *s);
+DET_API det_wsd_period det_lr_wsd_period(const det_lr_scheduler *s, int index);
+
+// Any field of det_optim_set: value(n, group, value at the start, user); NaN leaves it alone.
+typedef double (*det_field_fn)(int64_t n, int group, double base, void *user);
+DET_API det_lr_scheduler *det_lr_field(det_optimizer *opt, const char *field, det_field_fn value,
+                                       void *user);
+
+DET_API int64_t det_lr_updates(const det_lr_scheduler *s); // n of the values set last
 DET_API void det_lr_free(det_lr_scheduler *s);
 DET_API void det_lr_step(det_lr_scheduler *s);
 DET_API void det_lr_step_metric(det_lr_scheduler *s, double metric); // plateau only

@@ -141,6 +141,11 @@ det_optimizer *det_lr_optimizer(const det_lr_scheduler *s)
     return s ? s->opt : NULL;
 }
 
+int64_t det_lr_updates(const det_lr_scheduler *s)
+{
+    return s ? s->last_epoch : -1;
+}
+
 double det_lr_last(const det_lr_scheduler *s, int group)
 {
     return s && group >= 0 && group < s->n_groups ? s->last_lr[group] : NAN;

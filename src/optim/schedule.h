@@ -58,6 +58,22 @@ union rule_data {
         int mode, threshold_mode; // rows of their lists of choices: 0 is min, rel
         double *min_lr;
     } plateau;
+    struct phased_cosine_rule {
+        int64_t total, warmup, cooldown; // in updates
+        double k_decay, lr_min, min_ratio, warmup_start, warmup_ratio;
+        bool as_upstream;
+    } phased_cosine;
+    struct wsd_rule {
+        int64_t total, warmup, n_checkpoints;
+        double decay_ratio, lr_min, warmup_start;
+        bool inverse, is_continuation;
+    } wsd;
+    struct field_rule {
+        double *base; // values when the schedule was made
+        char *field;
+        det_field_fn value;
+        void *user;
+    } field;
 };
 
 // One row of the table of schedules.
