@@ -226,6 +226,32 @@ det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item)
     return item_set(dict, NULL, key, item);
 }
 
+static det_value *leaf_copy(const det_value *v)
+{
+    if (v->kind == DET_V_STR) return det_value_str(v->s);
+    if (v->kind == DET_V_TENSOR) return det_value_tensor(v->t);
+    det_value *copy = value_new(v->kind);
+    *copy = *v;
+    return copy;
+}
+
+det_value *det_value_copy(const det_value *v)
+{
+    if (!is_container(v)) return v ? leaf_copy(v) : NULL;
+    det_value *copy = value_new(v->kind);
+    for (int i = 0; i < v->c.n; i++) {
+        const struct item *item = &v->c.items[i];
+        det_value *value = det_value_copy(item->value);
+        if (v->kind != DET_V_DICT)
+            det_value_push(copy, value);
+        else if (item->key)
+            det_value_set(copy, item->key, value);
+        else
+            det_value_set_int(copy, item->number, value);
+    }
+    return copy;
+}
+
 det_kind det_value_kind(const det_value *v)
 {
     return v ? v->kind : DET_V_NONE;
