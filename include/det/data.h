@@ -161,7 +161,8 @@ typedef struct det_loader_opts {
     det_sampler *sampler;   // instead of shuffle; handed over
     det_collate_fn collate; // NULL: stack
     void *collate_user;
-    uint64_t seed; // of the order; a trial context sets it if it is 0
+    uint64_t seed;       // of the order; a trial context sets it if it is 0
+    bool borrow_dataset; // it stays the caller's and must outlive the loader
 } det_loader_opts;
 
 // Takes the dataset. A contradiction in the options is an error that names both. NULL on failure

@@ -30,7 +30,7 @@ det_loader *det_loader_new_with(det_dataset *dataset, det_loader_opts opts)
     const char *wrong = dataset ? contradiction(&opts) : "the dataset is NULL";
     if (wrong) {
         det_raise(DET_EINVAL, "det_loader_new: %s", wrong);
-        det_dataset_free(dataset);
+        if (!opts.borrow_dataset) det_dataset_free(dataset);
         det_sampler_free(opts.sampler);
         return NULL;
     }
@@ -44,7 +44,7 @@ det_loader *det_loader_new_with(det_dataset *dataset, det_loader_opts opts)
 void det_loader_free(det_loader *l)
 {
     if (!l) return;
-    det_dataset_free(l->dataset);
+    if (!l->opts.borrow_dataset) det_dataset_free(l->dataset);
     det_sampler_free(l->sampler);
     free(l);
 }

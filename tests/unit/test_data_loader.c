@@ -46,6 +46,17 @@ static void test_loader__leaves_the_short_batch_out(void **state)
     det_loader_free(l);
 }
 
+static void test_loader__may_borrow_its_dataset(void **state)
+{
+    (void)state;
+    det_dataset *d = counting_tensors(3);
+    det_loader_free(det_loader_new(d, .borrow_dataset = true));
+    assert_null(det_loader_new(d, .batch_size = -1, .borrow_dataset = true));
+    assert_raised(DET_EINVAL, "batch_size is negative");
+    assert_int_equal(det_dataset_length(d), 3);
+    det_dataset_free(d);
+}
+
 static void test_loader__takes_one_sample_a_batch_by_default(void **state)
 {
     (void)state;
@@ -582,7 +593,7 @@ RUN_TESTS(TEST(test_loader__cuts_an_epoch_into_batches),
           TEST(test_skip__leaves_batches_out_and_keeps_the_length),
           TEST(test_skip__resumes_in_any_epoch_of_any_rank), TEST(test_skip__is_immediate),
           TEST(test_ranks__share_the_global_batch), TEST(test_ranks__repeat_before_they_share),
-          TEST(test_loader__refuses_contradictions),
+          TEST(test_loader__may_borrow_its_dataset), TEST(test_loader__refuses_contradictions),
           TEST(test_iter__refuses_ranks_that_do_not_exist),
           TEST(test_failure__reaches_the_consumer_in_its_place),
           TEST(test_failure__of_a_sampler_names_the_index),
