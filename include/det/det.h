@@ -1,6 +1,7 @@
 // det/det.h: everything.
 #pragma once
 
+#include "det/accelerated.h"
 #include "det/data.h"
 #include "det/err.h"
 #include "det/format.h"

@@ -1,0 +1,134 @@
+// accel/accel.h: the inside of the trainer of pytorch-accelerated.
+#pragma once
+
+#include "det/accelerated.h"
+#include "tensor/tensor.h"
+
+// The mean of losses, each weighted by the samples it stands for.
+struct loss_tracker {
+    double total;
+    int64_t count;
+};
+
+void loss_tracker_update(struct loss_tracker *l, double loss, int64_t n);
+double loss_tracker_average(const struct loss_tracker *l); // NaN if there was none
+
+struct callback_list {
+    det_accel_callback **item;
+    int n;
+};
+
+struct det_accel_callback {
+    const det_accel_callback_ops *ops;
+    void *self;
+};
+
+// Takes the callbacks, also on failure. False: the sticky error is set.
+bool callbacks_add(struct callback_list *list, det_accel_callback *c);
+void callbacks_done(struct callback_list *list);
+
+enum eval_kind { EVAL_OF_EPOCH, EVAL_INTERMEDIATE, EVAL_ALONE };
+
+struct det_accel {
+    det_accel_ops ops; // complete
+    void *self;
+    det_module *model;
+    det_optimizer *optimizer;
+    det_lr_scheduler *scheduler;
+    det_loss_fn loss_func;
+    det_loss_opts loss_opts;
+    det_run_history *history;
+    struct callback_list callbacks;
+    det_accel_processes processes;
+    bool bf16;
+    uint64_t seed;
+    FILE *out;
+
+    // this run
+    det_dataset *train_dataset, *eval_dataset;
+    det_loader *train_loader, *eval_loader;
+    det_loader_opts train_dl_kwargs, eval_dl_kwargs;
+    bool keep_order;
+    det_create_scheduler_fn create_scheduler;
+    det_run_config config;
+    bool has_config;
+    int64_t limit_batches; // of an epoch; 0: none
+    enum eval_kind eval_kind;
+
+    // where it is
+    int64_t first_epoch;   // the history's number of epoch 0
+    int64_t epoch;         // of this run, from 0
+    bool train_done;       // the training part of this epoch is over
+    int64_t step, n_steps; // batches of this epoch: before this one, all
+    int64_t n_batches;     // of training in this run so far
+    int64_t updates;
+    struct loss_tracker loss;
+    det_value *callback_states; // to be loaded when the resumed run has started
+    bool resumable;             // between two updates, at a point that a saved state can name
+    bool stopping;              // det_accel_stop was called
+    char stop_message[256];
+};
+
+// Neither stopping nor failed: go on.
+bool accel_running(const det_accel *t);
+
+// Calls an event of all callbacks, until one of them ends the run.
+#define EVENT(t, event, ...)                                                  \
+    do {                                                                      \
+        for (int i_ = 0; i_ < (t)->callbacks.n && accel_running(t); i_++) {   \
+            det_accel_callback *c_ = (t)->callbacks.item[i_];                 \
+            if (c_->ops->event) c_->ops->event(c_->self, (t), ##__VA_ARGS__); \
+        }                                                                     \
+    } while (0)
+
+// A step without result, unless the run has ended.
+#define STEP(t, step_, ...)                                       \
+    do {                                                          \
+        if (accel_running(t)) (t)->ops.step_((t), ##__VA_ARGS__); \
+    } while (0)
+
+// --- run_config.c
+
+// What follows from what was asked for, the lengths of the loaders and the number of processes,
+// which config has already.
+void run_config_resolve(det_run_config *config, const det_accel_train_opts *asked);
+// DET_EINVAL if no evaluation is possible: fewer samples than processes need for one batch each.
+// *warning: why a gather over all processes would hang, or NULL.
+int run_config_check_eval(const det_run_config *config, int64_t n_samples, const char **warning,
+                          det_err *err);
+// What a loss is multiplied by before the backward pass. window: batches of this update.
+double run_config_loss_factor(const det_run_config *config, int64_t window, bool has_num_items);
+
+// --- loop.c: the defaults of run_training, run_train_epoch and run_eval_epoch
+
+void loop_run_training(det_accel *t);
+void loop_run_train_epoch(det_accel *t, det_loader *loader);
+void loop_run_eval_epoch(det_accel *t, det_loader *loader);
+void loop_run_evaluation(det_accel *t);
+// An evaluation amid a training epoch, which then goes on as before, in training mode.
+void loop_run_intermediate_eval(det_accel *t);
+
+// --- processes.c
+
+// Gradients become the mean over all processes.
+void processes_average_gradients(det_accel *t);
+// The sum of both over all processes.
+struct loss_tracker processes_sum_losses(det_accel *t, struct loss_tracker l);
+
+// --- checkpoint.c
+
+det_value *checkpoint_dict(const det_accel *t, const det_checkpoint_opts *opts);
+int checkpoint_restore(det_accel *t, const det_value *dict, const det_load_checkpoint_opts *opts,
+                       det_err *err);
+int checkpoint_write(const det_accel *t, const char *path, const det_value *dict, det_err *err);
+
+// --- training_state.c
+
+int training_state_load(det_accel *t, const char *path, det_err *err);
+// Gives callbacks their states, which on_training_run_start would have cleared.
+void training_state_resume_callbacks(det_accel *t);
+
+// --- history.c
+
+det_value *history_state(const det_run_history *h);
+int history_load(det_run_history *h, const det_value *state, det_err *err);

@@ -1,0 +1,136 @@
+// Unit callback_stop.c: the callbacks that end a run.
+#include "accel/watch.h"
+
+#include "base/mem.h"
+#include <math.h>
+
+// --- a loss that is no number
+
+struct nan_watch {
+    bool triggered;
+};
+
+static void nan_run_start(void *self, det_accel *t)
+{
+    (void)t;
+    ((struct nan_watch *)self)->triggered = false;
+}
+
+static void nan_check(struct nan_watch *w, det_accel *t, const det_batch_output *out,
+                      const char *step)
+{
+    double loss = det_item(out->loss);
+    if (isfinite(loss)) return;
+    w->triggered = true;
+    det_accel_stop(t, "Stopping training due to a loss of %f in a %s step", loss, step);
+}
+
+static void nan_train_step_end(void *self, det_accel *t, const det_value *batch,
+                               const det_batch_output *out)
+{
+    (void)batch;
+    nan_check(self, t, out, "training");
+}
+
+static void nan_eval_step_end(void *self, det_accel *t, const det_value *batch,
+                              const det_batch_output *out)
+{
+    (void)batch;
+    nan_check(self, t, out, "validation");
+}
+
+// Upstream ends the process here. A library does not: the run fails, and its caller decides.
+static void nan_training_run_end(void *self, det_accel *t)
+{
+    (void)t;
+    if (((struct nan_watch *)self)->triggered)
+        det_raise(DET_ESTATE, "the loss became infinite or NaN");
+}
+
+det_accel_callback *det_callback_terminate_on_nan(void)
+{
+    static const det_accel_callback_ops ops = {
+        .name = "TerminateOnNaNCallback",
+        .on_training_run_start = nan_run_start,
+        .on_train_step_end = nan_train_step_end,
+        .on_eval_step_end = nan_eval_step_end,
+        .on_training_run_end = nan_training_run_end,
+        .free = free,
+    };
+    return det_accel_callback_new(&ops, xcalloc(1, sizeof(struct nan_watch)));
+}
+
+// --- no improvement
+
+struct early_stopping {
+    struct watch watch;
+    int64_t patience, n_bad;
+    double threshold;
+};
+
+static void early_run_start(void *self, det_accel *t)
+{
+    (void)t;
+    struct early_stopping *e = self;
+    if (!e->watch.keep) e->n_bad = 0;
+    watch_run_start(&e->watch);
+}
+
+static void early_epoch_end(void *self, det_accel *t)
+{
+    struct early_stopping *e = self;
+    double value = det_run_history_latest_metric(t->history, e->watch.metric);
+    if (!accel_running(t)) return;
+    bool is_first = !e->watch.has_best;
+    if (is_first || watch_is_better(&e->watch, value, e->threshold)) {
+        watch_take(&e->watch, value, det_run_history_current_epoch(t->history));
+        e->n_bad = 0;
+    } else {
+        e->n_bad++;
+    }
+    if (!is_first)
+        det_accel_print(t, "Early stopping counter: %lld/%lld", (long long)e->n_bad,
+                        (long long)e->patience);
+    if (e->n_bad >= e->patience)
+        det_accel_stop(t, "Stopping training due to no improvement after %lld epochs",
+                       (long long)e->patience);
+}
+
+static det_value *early_state(void *self)
+{
+    struct early_stopping *e = self;
+    det_value *dict = watch_state(&e->watch);
+    det_value_set(dict, "n_bad", det_value_int(e->n_bad));
+    return dict;
+}
+
+static int early_load(void *self, const det_value *state, det_err *err)
+{
+    struct early_stopping *e = self;
+    int rc = watch_load(&e->watch, state, err);
+    return rc ? rc : det_value_as_int(det_value_get(state, "n_bad"), &e->n_bad, err);
+}
+
+static void early_free(void *self)
+{
+    watch_done(&((struct early_stopping *)self)->watch);
+    free(self);
+}
+
+det_accel_callback *det_callback_early_stopping_with(det_early_stopping_opts o)
+{
+    static const det_accel_callback_ops ops = {
+        .name = "EarlyStoppingCallback",
+        .on_training_run_start = early_run_start,
+        .on_training_run_epoch_end = early_epoch_end,
+        .state_dict = early_state,
+        .load_state_dict = early_load,
+        .free = early_free,
+    };
+    struct early_stopping *e = xcalloc(1, sizeof *e);
+    watch_init(&e->watch, o.watch_metric, "eval_loss_epoch", o.greater_is_better);
+    e->watch.keep = o.keep_best;
+    e->patience = o.patience ? o.patience : 1;
+    e->threshold = o.threshold < 0 ? 0 : o.threshold == 0 ? 0.01 : o.threshold;
+    return det_accel_callback_new(&ops, e);
+}

@@ -1,0 +1,76 @@
+// Unit checkpoint.c: checkpoints: what torch.load gives a PyTorch program, and what we read back.
+#include "accel/accel.h"
+
+#include "det/format.h"
+
+static const char MODEL[] = "model_state_dict", OPTIMIZER[] = "optimizer_state_dict",
+                  SCHEDULER[] = "scheduler_state_dict";
+
+static void add_entries(det_value *dict, const det_value *more)
+{
+    for (int i = 0; i < det_value_len(more); i++) {
+        int64_t number;
+        const char *key = det_value_key(more, i, &number);
+        det_value *copy = det_value_copy(det_value_at(more, i));
+        if (key)
+            det_value_set(dict, key, copy);
+        else
+            det_value_set_int(dict, number, copy);
+    }
+}
+
+det_value *checkpoint_dict(const det_accel *t, const det_checkpoint_opts *o)
+{
+    det_value *dict = det_value_dict();
+    det_value_set(dict, MODEL, det_module_state_dict(t->model));
+    if (!o->no_optimizer) det_value_set(dict, OPTIMIZER, det_optim_state_dict(t->optimizer));
+    if (!o->no_scheduler) det_value_set(dict, SCHEDULER, det_lr_state_dict(t->scheduler));
+    add_entries(dict, o->checkpoint_kwargs);
+    return dict;
+}
+
+int checkpoint_restore(det_accel *t, const det_value *dict, const det_load_checkpoint_opts *o,
+                       det_err *err)
+{
+    const det_value *optimizer = o->no_optimizer ? NULL : det_value_get(dict, OPTIMIZER),
+                    *scheduler = o->no_scheduler ? NULL : det_value_get(dict, SCHEDULER);
+    if (optimizer && !t->optimizer)
+        return det_fail(err, DET_ESTATE, "it has an optimizer, the trainer has none: no_optimizer");
+    if (scheduler && !t->scheduler)
+        return det_fail(err, DET_ESTATE, "it has a scheduler, the trainer has none: no_scheduler");
+    int rc = det_module_load_state_dict(t->model, det_value_get(dict, MODEL), true, err);
+    if (!rc && optimizer) rc = det_optim_load_state_dict(t->optimizer, optimizer, err);
+    if (!rc && scheduler) rc = det_lr_load_state_dict(t->scheduler, scheduler, err);
+    return rc;
+}
+
+// One process of each machine writes, so that each machine has the file.
+int checkpoint_write(const det_accel *t, const char *path, const det_value *dict, det_err *err)
+{
+    return t->processes.local_rank ? det_ok(err) : det_pth_save(path, dict, err);
+}
+
+int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_checkpoint_opts o,
+                                   det_err *err)
+{
+    if (!t || !path) return det_fail(err, DET_EINVAL, "save_checkpoint: no trainer or no path");
+    det_value *dict = checkpoint_dict(t, &o);
+    int rc = checkpoint_write(t, path, dict, err);
+    det_value_free(dict);
+    return rc;
+}
+
+int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_load_checkpoint_opts o,
+                                   det_err *err)
+{
+    if (!t || !path) return det_fail(err, DET_EINVAL, "load_checkpoint: no trainer or no path");
+    det_value *dict = det_pth_load(path, err);
+    if (!dict) return err ? err->code : DET_EIO;
+    int rc = checkpoint_restore(t, dict, &o, err);
+    if (rc) rc = det_wrap(err, "load_checkpoint '%s'", path);
+    if (!rc && o.content)
+        *o.content = dict;
+    else
+        det_value_free(dict);
+    return rc;
+}
