@@ -73,10 +73,24 @@ if(DET_TESTS AND NOT DET_FUZZ)
   add_executable(example_onevar examples/onevar/train.c examples/onevar/model_def.c)
   add_executable(example_mnist examples/mnist/train.c examples/mnist/model_def.c
                  examples/mnist/tutorial.c)
-  foreach(example example_onevar example_mnist)
+  add_executable(example_accelerated_mnist examples/accelerated_mnist/model.c)
+  add_custom_command(OUTPUT docs_accelerated.c DEPENDS docs/accelerated.md scripts/doc-code
+    COMMAND scripts/doc-code docs/accelerated.md ${PROJECT_BINARY_DIR}/docs_accelerated.c
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
+  add_executable(docs_accelerated ${PROJECT_BINARY_DIR}/docs_accelerated.c)
+  foreach(example example_onevar example_mnist example_accelerated_mnist docs_accelerated)
     target_link_libraries(${example} PRIVATE det_shared)
   endforeach()
   add_test(NAME example_onevar COMMAND example_onevar)
   set_tests_properties(example_onevar PROPERTIES LABELS e2e TIMEOUT 60
                        PASS_REGULAR_EXPRESSION "trained 20 batches, w is 0.038286")
+endif()
+
+# Checkpoints of the accelerated trainer, to torch and back.
+if(DET_TESTS)
+  add_executable(accel_parity tests/parity/accel_parity.c)
+  target_link_libraries(accel_parity PRIVATE accel)
+  add_test(NAME accel_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/accel_parity.py
+           $<TARGET_FILE:accel_parity>)
+  set_tests_properties(accel_parity PROPERTIES LABELS parity TIMEOUT 300)
 endif()

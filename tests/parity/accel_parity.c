@@ -1,0 +1,54 @@
+// accel_parity FILE: trains and writes a checkpoint for torch. accel_parity FILE FROM: goes on from
+// a checkpoint that torch wrote. Prints the evaluation loss and the learning rate. See
+// accel_parity.py.
+#include "det/accelerated.h"
+#include <stdlib.h>
+
+enum { N = 40 };
+
+static det_dataset *pairs(void)
+{
+    float x[N][2];
+    int64_t y[N];
+    for (int i = 0; i < N; i++) {
+        x[i][0] = (float)((i * 37) % 101) / 50 - 1;
+        x[i][1] = (float)((i * 53) % 97) / 48 - 1;
+        y[i] = x[i][0] < x[i][1];
+    }
+    det_tensor *t[] = {det_from(DET_F32, DET_DIMS(N, 2), x), det_from(DET_I64, DET_DIMS(N), y)};
+    return det_data_tensors(t, 2);
+}
+
+DET_PARTIAL(decay, det_lr_step_lr, 4, 0.5);
+
+static void stop_on(int failed, const det_err *err)
+{
+    if (!failed) return;
+    fprintf(stderr, "accel_parity: %s\n", err->msg);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return 2;
+    det_scope_begin();
+    det_module *net = det_nn_sequential(det_nn_linear(2, 8), det_nn_batch_norm1d(8), det_nn_relu(),
+                                        det_nn_linear(8, 2));
+    det_accel *t = det_accel_new(net, det_cross_entropy_with, det_optim_adam(net, .lr = 0.01),
+                                 .no_callbacks = true);
+    det_dataset *d = pairs();
+    det_err err;
+    stop_on(
+        det_accel_train(t, d, &err, .num_epochs = 1, .keep_order = true, .create_scheduler = decay),
+        &err);
+    if (argc > 2) stop_on(det_accel_load_checkpoint(t, argv[2], &err), &err);
+    stop_on(det_accel_save_checkpoint(t, argv[1], &err), &err);
+    stop_on(det_accel_evaluate(t, d, &err), &err);
+    printf("%.9g %.9g\n",
+           det_run_history_latest_metric(det_accel_run_history(t), "evaluation_loss"),
+           det_optim_lr(det_accel_optimizer(t), 0));
+    det_accel_free(t);
+    det_dataset_free(d);
+    det_scope_end();
+    return 0;
+}
