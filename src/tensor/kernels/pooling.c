@@ -178,31 +178,37 @@ INLINE void sums_of(const int n, const struct sparse_lists *l, const int64_t *at
         vf_store(sum + i * LANES, s[i]);
 }
 
+#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12)
+
+#define DEFINE_SUMS(n)                                                                \
+    static void sums_##n(const struct sparse_lists *l, const int64_t *at, float *sum, \
+                         bool accumulate)                                             \
+    {                                                                                 \
+        sums_of(n, l, at, sum, accumulate);                                           \
+    }
+DEFINE_SUMS(1)
+DEFINE_SUMS(2)
+DEFINE_SUMS(3)
+DEFINE_SUMS(4)
+DEFINE_SUMS(5)
+DEFINE_SUMS(6)
+DEFINE_SUMS(7)
+DEFINE_SUMS(8)
+DEFINE_SUMS(9)
+DEFINE_SUMS(10)
+DEFINE_SUMS(11)
+DEFINE_SUMS(12)
+
 // The same for any n: at most SPARSE_MAX_VECTORS at a time stay in registers.
 void KERNEL(sparse_sums)(const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,
                          bool accumulate)
 {
+#define SUMS(n) sums_##n
+    static void (*const table[])(const struct sparse_lists *, const int64_t *, float *,
+                                 bool) = {NULL, COUNTS(SUMS)};
     for (; n > 0;
          n -= SPARSE_MAX_VECTORS, at += SPARSE_MAX_VECTORS, sum += SPARSE_MAX_VECTORS * LANES)
-        switch (n < SPARSE_MAX_VECTORS ? n : SPARSE_MAX_VECTORS) {
-#define SUMS(k)                             \
-    case k:                                 \
-        sums_of(k, l, at, sum, accumulate); \
-        break;
-            SUMS(1)
-            SUMS(2)
-            SUMS(3)
-            SUMS(4)
-            SUMS(5)
-            SUMS(6)
-            SUMS(7)
-            SUMS(8)
-            SUMS(9)
-            SUMS(10)
-            SUMS(11) SUMS(12)
-#undef SUMS
-                default : __builtin_unreachable();
-        }
+        table[n < SPARSE_MAX_VECTORS ? n : SPARSE_MAX_VECTORS](l, at, sum, accumulate);
 }
 
 enum { CHANNEL_BLOCK = 64 };
@@ -276,37 +282,36 @@ INLINE void add_rows_of(const int n, const struct sparse_grad *list, int count, 
     if (tail) vf_store_n(row + n * LANES, rest, tail);
 }
 
+#define DEFINE_ROWS(n)                                                                          \
+    static void rows_##n(const struct sparse_grad *list, int count, const float *w, float *row, \
+                         int tail)                                                              \
+    {                                                                                           \
+        add_rows_of(n, list, count, w, row, tail);                                              \
+    }
+DEFINE_ROWS(0)
+DEFINE_ROWS(1)
+DEFINE_ROWS(2)
+DEFINE_ROWS(3)
+DEFINE_ROWS(4)
+DEFINE_ROWS(5)
+DEFINE_ROWS(6)
+DEFINE_ROWS(7)
+DEFINE_ROWS(8)
+DEFINE_ROWS(9)
+DEFINE_ROWS(10)
+DEFINE_ROWS(11)
+DEFINE_ROWS(12)
+
 static void add_row(const struct sparse_grad *list, int count, const float *w, float *row,
                     int64_t len)
 {
-    for (; len >= 16 * LANES; len -= 8 * LANES, w += 8 * LANES, row += 8 * LANES)
+#define ROWS(n) rows_##n
+    static void (*const table[])(const struct sparse_grad *, int, const float *, float *,
+                                 int) = {ROWS(0), COUNTS(ROWS)};
+    for (; len >= (SPARSE_MAX_VECTORS + 1) * LANES;
+         len -= 8 * LANES, w += 8 * LANES, row += 8 * LANES)
         add_rows_of(8, list, count, w, row, 0);
-    const int vectors = (int)(len / LANES), tail = (int)(len % LANES);
-    if (vectors > 12) {
-        add_rows_of(8, list, count, w, row, 0);
-        w += 8 * LANES;
-        row += 8 * LANES;
-    }
-    switch (vectors > 12 ? vectors - 8 : vectors) {
-#define ROWS(k)                                    \
-    case k:                                        \
-        add_rows_of(k, list, count, w, row, tail); \
-        break;
-        ROWS(0)
-        ROWS(1)
-        ROWS(2)
-        ROWS(3)
-        ROWS(4)
-        ROWS(5)
-        ROWS(6)
-        ROWS(7)
-        ROWS(8)
-        ROWS(9)
-        ROWS(10)
-        ROWS(11) ROWS(12)
-#undef ROWS
-            default : __builtin_unreachable();
-    }
+    table[len / LANES](list, count, w, row, (int)(len % LANES));
 }
 
 // Lists of one image's gradients by (pixel, winner): entries of one pixel and winner lie together,
