@@ -170,16 +170,24 @@ int fs_writer_add(struct fs_writer *w, const void *bytes, size_t n, det_err *err
     return 0;
 }
 
-int fs_writer_commit(struct fs_writer *w, det_err *err)
+int fs_writer_publish(struct fs_writer *w, det_err *err)
 {
     ASSERT(w->fd >= 0);
-    if (fsync(w->fd) < 0) return fs_fail(err, "write", w->path);
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) < 0) return fs_fail(err, "write", w->path);
     if (renameat(w->dir_fd, w->temp, w->dir_fd, base_name(w->path)) < 0)
         return fs_fail(err, "write", w->path);
     w->temp[0] = 0;
+    return 0;
+}
+
+int fs_writer_commit(struct fs_writer *w, det_err *err)
+{
+    ASSERT(w->fd >= 0);
+    if (fsync(w->fd) < 0) return fs_fail(err, "write", w->path);
+    int rc = fs_writer_publish(w, err);
+    if (rc) return rc;
     // Some file systems cannot sync a directory and say so with EINVAL; there is nothing to wait
     // for.
     if (fsync(w->dir_fd) < 0 && errno != EINVAL) return fs_fail(err, "write", w->path);

@@ -1,7 +1,7 @@
 // sys/fs.h: files. Every error names the path and repeats what the system said; a full disk is
 // DET_ENOSPC, a missing file DET_ENOTFOUND, anything else DET_EIO.
 //   fs_fail  fs_read  fs_create  fs_map  fs_unmap  fs_writer_open  fs_writer_add
-//   fs_writer_commit  fs_writer_close
+//   fs_writer_commit  fs_writer_publish  fs_writer_close
 #pragma once
 
 #include "base/buf.h"
@@ -37,4 +37,6 @@ struct fs_writer {
 int fs_writer_open(struct fs_writer *w, const char *path, det_err *err);
 int fs_writer_add(struct fs_writer *w, const void *bytes, size_t n, det_err *err);
 int fs_writer_commit(struct fs_writer *w, det_err *err);
+int fs_writer_publish(struct fs_writer *w, det_err *err); // does not wait for the disk: what dies
+                                                          // with the machine need not survive it
 void fs_writer_close(struct fs_writer *w); // without a commit before, nothing has happened

@@ -2,6 +2,7 @@
 #include "sys/proc.h"
 
 #include "base/number.h"
+#include "sys/clock.h"
 #include "sys/fs.h"
 #include <dirent.h>
 #include <poll.h>
@@ -25,52 +26,74 @@ size_t proc_children(pid_t *out, size_t max)
     return n;
 }
 
-static bool is_marked(int64_t pid, const char *entry, struct buf *text)
+// The content of /proc/<pid>/<name>; empty if it cannot be read.
+static struct str read_of(int64_t pid, const char *name, struct buf *text)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%lld/environ", (long long)pid);
-    if (fs_read(path, text, NULL)) return false;
-    for (struct str rest = buf_str(text); rest.len;)
-        if (str_eqz(str_cut(&rest, '\0'), entry)) return true;
-    return false;
+    snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
+    if (fs_read(path, text, NULL)) buf_clear(text);
+    return buf_str(text);
+}
+
+static bool has_program(int64_t pid)
+{
+    char path[64], program[8];
+    snprintf(path, sizeof path, "/proc/%lld/exe", (long long)pid);
+    return readlink(path, program, sizeof program) > 0;
+}
+
+enum mark { MARK_NO, MARK_YES, MARK_UNKNOWN };
+
+// Neither arguments nor environment, and yet a program: the process is about to become another one,
+// and the kernel has not put them in place yet.
+static enum mark look_for_mark(int64_t pid, const char *entry, struct buf *text)
+{
+    struct str rest = read_of(pid, "environ", text);
+    bool empty = rest.len == 0;
+    while (rest.len)
+        if (str_eqz(str_cut(&rest, '\0'), entry)) return MARK_YES;
+    bool becoming = empty && has_program(pid) && read_of(pid, "cmdline", text).len == 0;
+    return becoming ? MARK_UNKNOWN : MARK_NO;
 }
 
 // The descriptor is opened before the look at the environment, so it is that process which dies.
-static bool kill_if_marked(int64_t pid, const char *entry, struct buf *text)
+static enum mark kill_if_marked(int64_t pid, const char *entry, struct buf *text)
 {
     enum { WAIT_MS = 1000 };
     int fd = pidfd_open((pid_t)pid, 0);
-    if (fd < 0) return false;
-    bool marked = is_marked(pid, entry, text);
-    if (marked) {
+    if (fd < 0) return MARK_NO;
+    enum mark mark = look_for_mark(pid, entry, text);
+    if (mark == MARK_YES) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         proc_signal(fd, SIGKILL);
         poll(&p, 1, WAIT_MS);
     }
     close(fd);
-    return marked;
+    return mark;
 }
 
+// True if there was none, for sure.
 static bool kill_all_marked(const char *entry, struct buf *text)
 {
-    bool any = false;
+    bool none = true;
     int64_t pid;
     DIR *dir = opendir("/proc");
-    if (!dir) return false;
+    if (!dir) return true;
     for (struct dirent *e; (e = readdir(dir));) {
         if (!number_to_int(str_from(e->d_name), 10, &pid) || pid == getpid()) continue;
-        any |= kill_if_marked(pid, entry, text);
+        none &= kill_if_marked(pid, entry, text) == MARK_NO;
     }
     closedir(dir);
-    return any;
+    return none;
 }
 
 // A process that forks while we look may be missed with its child, but not for ever.
 void proc_kill_marked(const char *entry)
 {
-    enum { MAX_SCANS = 20 }; // what cannot be killed (stuck in a driver) must not hold us
+    enum { MAX_US = 10000000 }; // what cannot be killed (stuck in a driver) must not hold us
+    int64_t give_up_us = clock_mono_us() + MAX_US;
     struct buf text = BUF_INIT(MAX_ENVIRON_BYTES);
-    for (int i = 0; i < MAX_SCANS && kill_all_marked(entry, &text); i++)
-        ;
+    while (!kill_all_marked(entry, &text) && clock_mono_us() < give_up_us)
+        poll(NULL, 0, 1);
     buf_done(&text);
 }
