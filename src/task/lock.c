@@ -6,6 +6,7 @@
 #include "task/shim.h"
 #include <errno.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int task_lock(const char *dir, int *out, det_err *err)
@@ -20,6 +21,16 @@ int task_lock(const char *dir, int *out, det_err *err)
                               : fs_fail(err, "lock", dir);
     close(fd);
     return rc;
+}
+
+int task_check_lock(const char *dir, int fd, det_err *err)
+{
+    struct stat given, wanted;
+    if (stat(dir, &wanted) < 0) return fs_fail(err, "open", dir);
+    bool same =
+        fstat(fd, &given) == 0 && given.st_dev == wanted.st_dev && given.st_ino == wanted.st_ino;
+    if (same && flock(fd, LOCK_EX | LOCK_NB) == 0) return det_ok(err);
+    return det_fail(err, DET_ESTATE, "descriptor %d is not the lock of '%s'", fd, dir);
 }
 
 void task_kill_rest(const char *dir)

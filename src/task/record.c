@@ -72,7 +72,7 @@ static const struct field_table shim_table = {.size = sizeof(struct shim_record)
 // clang-format on
 
 static int save(const char *dir, const char *name, const struct field_table *table,
-                const void *self, det_err *err)
+                const void *self, int (*finish)(struct fs_writer *w, det_err *err), det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct buf text = BUF_INIT(MAX_BYTES);
@@ -87,7 +87,7 @@ static int save(const char *dir, const char *name, const struct field_table *tab
     }
     rc = fs_writer_open(&file, arena_printf(&arena, "%s/%s", dir, name), err);
     if (!rc) rc = fs_writer_add(&file, text.ptr, text.len, err);
-    if (!rc) rc = fs_writer_commit(&file, err);
+    if (!rc) rc = finish(&file, err);
 out:
     fs_writer_close(&file);
     buf_done(&text);
@@ -116,7 +116,7 @@ out:
 
 int task_spec_save(const char *dir, const struct task_spec *spec, det_err *err)
 {
-    return save(dir, "spec.json", &spec_table, spec, err);
+    return save(dir, "spec.json", &spec_table, spec, fs_writer_publish, err);
 }
 
 static int check_spec(const struct task_spec *spec, const char *path, det_err *err)
@@ -140,7 +140,7 @@ int task_spec_load(const char *dir, struct arena *arena, struct task_spec *out, 
 
 int task_exit_save(const char *dir, const struct task_exit *exit, det_err *err)
 {
-    return save(dir, "exit.json", &exit_table, exit, err);
+    return save(dir, "exit.json", &exit_table, exit, fs_writer_commit, err);
 }
 
 int task_exit_load(const char *dir, struct arena *arena, struct task_exit *out, det_err *err)
@@ -154,7 +154,7 @@ int task_exit_load(const char *dir, struct arena *arena, struct task_exit *out, 
 int task_shim_save(const char *dir, const struct proc_id *id, det_err *err)
 {
     const struct shim_record record = {id->pid, id->start, id->boot};
-    return save(dir, "shim.json", &shim_table, &record, err);
+    return save(dir, "shim.json", &shim_table, &record, fs_writer_publish, err);
 }
 
 int task_shim_load(const char *dir, struct proc_id *out, det_err *err)

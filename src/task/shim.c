@@ -272,7 +272,7 @@ static int take_reserve(const struct shim *s, det_err *err)
     snprintf(path, sizeof path, "%s/%s", s->dir, reserve_name);
     int rc = fs_writer_open(&file, path, err);
     if (!rc) rc = fs_writer_add(&file, nothing, sizeof nothing, err);
-    if (!rc) rc = fs_writer_commit(&file, err);
+    if (!rc) rc = fs_writer_publish(&file, err);
     fs_writer_close(&file);
     return rc;
 }
@@ -322,8 +322,7 @@ int task_shim_run(const char *dir, int lock_fd, det_err *err)
 {
     struct shim s = {.dir = dir, .spool = SPOOL_INIT, .signal_fd = -1};
     det_err why = {0};
-    int rc = 0, fd = lock_fd;
-    if (fd < 0) rc = task_lock(dir, &fd, err);
+    int fd = lock_fd, rc = fd < 0 ? task_lock(dir, &fd, err) : task_check_lock(dir, fd, err);
     if (rc) return rc;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

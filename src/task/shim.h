@@ -45,6 +45,9 @@ void rank_signal(const struct rank *r, int signal); // to the whole group
 bool rank_read(struct rank *r, int stream, int64_t now_us);
 void rank_drain(struct rank *r); // takes all that is there
 
+// Is fd really that directory, and is the lock ours?
+int task_check_lock(const char *dir, int fd, det_err *err);
+
 int task_shim_save(const char *dir, const struct proc_id *id, det_err *err);
 
 // "NAME=value" in the environment of everything that a task starts.

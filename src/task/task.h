@@ -76,8 +76,8 @@ int task_shim_run(const char *dir, int lock_fd, det_err *err);
 // Descriptor of dir with the lock, or DET_ESTATE: a shim lives.
 int task_lock(const char *dir, int *out, det_err *err);
 
-// Saving is atomic and durable. What is loaded lives in the arena; DET_ENOTFOUND if there is no
-// such file, DET_ECORRUPT if it is not one of ours.
+// Saving is atomic; an exit is durable, too. What is loaded lives in the arena; DET_ENOTFOUND if
+// there is no such file, DET_ECORRUPT if it is not one of ours.
 int task_spec_save(const char *dir, const struct task_spec *spec, det_err *err);
 int task_spec_load(const char *dir, struct arena *arena, struct task_spec *out, det_err *err);
 int task_exit_save(const char *dir, const struct task_exit *exit, det_err *err);

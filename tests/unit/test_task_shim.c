@@ -2,6 +2,7 @@
 #include "support/task.h"
 
 #include "base/number.h"
+#include <fcntl.h>
 #include <signal.h>
 
 // A number that the task has printed behind a name.
@@ -258,6 +259,11 @@ static void test_lock__only_one_shim_works_in_a_folder(void **state)
     assert_int_equal(task_lock(w->dir, &lock, &err), DET_ESTATE);
     assert_int_equal(task_shim_run(w->dir, -1, &err), DET_ESTATE);
     assert_failed_with(&err, DET_ESTATE, "is alive");
+    int other = open(w->dir, O_RDONLY | O_DIRECTORY); // the folder, but not the lock
+    assert_int_equal(task_shim_run(w->dir, other, &err), DET_ESTATE);
+    assert_int_equal(task_shim_run(w->dir, 0, &err), DET_ESTATE);
+    assert_failed_with(&err, DET_ESTATE, "descriptor 0 is not the lock");
+    close(other);
     proc_signal(w->shim, SIGINT);
     finish(w);
     assert_ok(task_lock(w->dir, &lock, &err), &err);
