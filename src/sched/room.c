@@ -5,7 +5,8 @@
 #include "base/assert.h"
 #include "base/rng.h"
 
-int request_need(const struct sched_request *request)
+// Slots, or the one auxiliary place.
+static int request_need(const struct sched_request *request)
 {
     return MAX(request->n_slots, 1);
 }

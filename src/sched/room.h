@@ -31,9 +31,6 @@ enum room_when {
 // With the places of everything that runs or stops taken.
 void room_init(struct room *room, const struct sched_view *view, bool aux, struct arena *arena);
 
-// Slots, or the one auxiliary place.
-int request_need(const struct sched_request *request);
-
 // Where request fits; returns the number of places (valid until the next call), 0: nowhere.
 size_t room_fit(struct room *room, const struct sched_request *request, enum room_when when);
 

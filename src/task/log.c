@@ -49,7 +49,8 @@ void log_file_name(int64_t position, char out[LOG_NAME_BYTES])
     snprintf(out, LOG_NAME_BYTES, "log.%015lld", (long long)position);
 }
 
-bool log_file_position(const char *name, int64_t *out)
+// False if it is another name.
+static bool log_file_position(const char *name, int64_t *out)
 {
     struct str text = str_from(name), prefix = STR("log.");
     struct str digits = {text.ptr + prefix.len, text.len - prefix.len};

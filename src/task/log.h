@@ -34,9 +34,6 @@ void spool_add(struct spool *s, const struct task_line *line);
 enum { LOG_NAME_BYTES = 20 }; // "log.000000001048602" and the NUL
 void log_file_name(int64_t position, char out[LOG_NAME_BYTES]);
 
-// False if it is another name.
-bool log_file_position(const char *name, int64_t *out);
-
 // One line of the file, without its newline. What is not of the right form becomes a line of the
 // shim with the whole as its text.
 struct task_line log_parse_line(struct str line);
