@@ -54,6 +54,9 @@ if(DET_BENCH)
   add_executable(bench-engine bench/engine.c tests/support/models.c)
   target_include_directories(bench-engine PRIVATE tests)
   target_link_libraries(bench-engine PRIVATE optim)
+
+  add_executable(bench-loader bench/loader.c)
+  target_link_libraries(bench-loader PRIVATE data)
 endif()
 
 # The example that needs nothing but the engine; the others are compiled by det-run.

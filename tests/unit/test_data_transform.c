@@ -19,18 +19,17 @@ static uint8_t planar_pixel(int i)
 }
 
 // One channel: an idx file.
-static det_dataset *grey_image(det_transform *t)
+static void write_grey_image(void)
 {
     char images[16 + N_PIXELS] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, H, 0, 0, 0, W};
     for (int i = 0; i < N_PIXELS; i++)
         images[16 + i] = (char)planar_pixel(i);
     write_bytes(temp_path("t10k-images-idx3-ubyte"), images, sizeof images);
     write_bytes(temp_path("t10k-labels-idx1-ubyte"), "\0\0\10\1\0\0\0\1\7", 9);
-    return det_data_mnist(temp_folder, .transform = t);
 }
 
 // Three channels: a PNG file.
-static det_dataset *colour_image(det_transform *t)
+static void write_colour_image(void)
 {
     uint8_t pixels[N_PIXELS][3], bytes[4096];
     for (int i = 0; i < N_PIXELS; i++)
@@ -40,14 +39,14 @@ static det_dataset *colour_image(det_transform *t)
     mkdir(temp_path("images"), 0777);
     mkdir(temp_path("images/class"), 0777);
     write_bytes(temp_path("images/class/x.png"), bytes, n);
-    return det_data_image_folder(temp_path("images"), .transform = t);
 }
 
 // The image through t, kept by the scope of the test; NULL and the sticky error set on failure.
 static det_tensor *through(int channels, det_transform *t, det_draw draw)
 {
     det_err err;
-    det_dataset *d = channels == 1 ? grey_image(t) : colour_image(t);
+    det_dataset *d = channels == 1 ? det_data_mnist(temp_folder, .transform = t)
+                                   : det_data_image_folder(temp_path("images"), .transform = t);
     if (!d) return NULL;
     det_value *v = det_dataset_item(d, 0, &draw, &err);
     det_dataset_free(d);
@@ -378,6 +377,7 @@ int main(void)
         TEST(test_function__may_give_any_tensor_at_the_end),
         TEST(test_compose__of_a_failed_transform_fails),
     };
-    temp_path("");
+    write_grey_image();
+    write_colour_image();
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }
