@@ -54,9 +54,8 @@ if(DET_BENCH)
   add_executable(bench-engine bench/engine.c tests/support/models.c)
   target_include_directories(bench-engine PRIVATE tests)
   target_link_libraries(bench-engine PRIVATE optim)
-
-  add_executable(bench-loader bench/loader.c)
-  target_link_libraries(bench-loader PRIVATE data)
+  add_executable(bench-search bench/search.c)
+  target_link_libraries(bench-search PRIVATE search sys)
 endif()
 
 # The example that needs nothing but the engine; the others are compiled by det-run.
@@ -65,10 +64,15 @@ if(NOT DET_FUZZ)
   target_link_libraries(mnist PRIVATE optim data)
 endif()
 
-# The long form of a test that scripts/check runs with a tenth of the events.
+# The same seed gives the same trials on any processor.
+target_compile_options(search PRIVATE -ffp-contract=off)
+
+# The long forms of tests that scripts/check runs with fewer events.
 if(DET_TESTS)
   add_test(NAME sched_million_events COMMAND test_sched_random 1000000)
   set_tests_properties(sched_million_events PROPERTIES LABELS long TIMEOUT 600)
+  add_test(NAME search_properties_all COMMAND test_search_properties 10000)
+  set_tests_properties(search_properties_all PROPERTIES LABELS long TIMEOUT 36000)
 endif()
 
 # The examples, as a user would build them: with the installed headers and the shared library.
