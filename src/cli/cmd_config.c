@@ -3,14 +3,9 @@
 
 #include "base/json.h"
 #include "base/yaml.h"
+#include "cli/input.h"
 #include "config/config.h"
 #include "sys/clock.h"
-#include "sys/fs.h"
-
-static int read_input(const char *path, struct buf *out, det_err *err)
-{
-    return fs_read(strcmp(path, "-") ? path : "/dev/stdin", out, err);
-}
 
 static const struct doc *check_text(struct arena *arena, struct str text,
                                     const struct config_opts *opts, bool job,
@@ -41,17 +36,6 @@ static void print_doc(const struct doc *doc, bool json)
     buf_done(&out);
 }
 
-static void print_diags(const struct diag_list *diags)
-{
-    struct buf out = BUF_INIT(1 << 20);
-    diag_print(diags, DIAG_WARNING, &out);
-    print_warnings(buf_str(&out));
-    buf_clear(&out);
-    diag_print(diags, DIAG_ERROR, &out);
-    print_errors(buf_str(&out));
-    buf_done(&out);
-}
-
 static int run_check(const struct call *call)
 {
     const char *path = call->args[0];
@@ -60,17 +44,17 @@ static int run_check(const struct call *call)
     struct buf text = BUF_INIT(YAML_MAX_BYTES);
     int status = EXIT_FAILED;
     det_err err;
-    if (read_input(path, &text, &err)) {
+    if (input_read(path, &text, &err)) {
         print_error("%s", err.msg);
         goto out;
     }
     const struct config_opts opts = {
-        .source = strcmp(path, "-") ? path : "stdin",
+        .source = input_name(path),
         .default_seed = clock_unix_us() / 1000000,
     };
     const struct doc *doc =
         check_text(&arena, buf_str(&text), &opts, call_option(call, "job"), &diags);
-    print_diags(&diags);
+    input_print_diags(&diags);
     if (doc) print_doc(doc, call_option(call, "json"));
     status = doc ? EXIT_OK : EXIT_USAGE;
 out:

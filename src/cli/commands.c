@@ -2,9 +2,7 @@
 #include "cli/cmd.h"
 
 const struct command *const commands[] = {
-    &cmd_config_check,
-    &cmd_help,
-    &cmd_version,
+    &cmd_config_check, &cmd_preview_search, &cmd_simulate_search, &cmd_help, &cmd_version,
 };
 
 const size_t n_commands = sizeof commands / sizeof *commands;
