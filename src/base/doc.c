@@ -49,6 +49,27 @@ struct doc *doc_share(struct arena *a, const struct doc *node)
     return d;
 }
 
+struct doc *doc_copy(struct arena *a, const struct doc *node)
+{
+    struct doc *d = doc_new(a, node->kind);
+    if (node->kind < DOC_STR) {
+        *d = *node;
+        d->next = NULL;
+        d->key = (struct str){NULL, 0};
+    } else if (node->kind == DOC_STR) {
+        d->text = (struct str){arena_strndup(a, node->text.ptr, node->text.len), node->text.len};
+    } else {
+        for (const struct doc *e = node->first; e; e = e->next) {
+            struct doc *item = doc_copy(a, e);
+            if (e->key.ptr)
+                item->key = (struct str){arena_strndup(a, e->key.ptr, e->key.len), e->key.len};
+            doc_append(d, item);
+        }
+    }
+    d->pos = d->key_pos = (struct doc_pos){NULL, 0, 0};
+    return d;
+}
+
 void doc_append(struct doc *list, struct doc *item)
 {
     ASSERT(list->kind >= DOC_LIST && !item->next);

@@ -1,5 +1,5 @@
 // base/doc.h: a document: what YAML or JSON text says, and where it says it.
-//   doc_new_*  doc_append  doc_set  doc_share  doc_find  doc_at  doc_equal  doc_kind_name
+//   doc_new_*  doc_append  doc_set  doc_share  doc_copy  doc_find  doc_at  doc_equal  doc_kind_name
 //
 // Nodes live in an arena and are not changed once the document is complete; so whole subtrees can
 // be part of several documents: doc_share() makes a new node with the same content. Maps keep the
@@ -46,6 +46,9 @@ struct doc *doc_new_str(struct arena *a, const char *text); // copied; NULL give
 
 // A node with the content of another one, in no list or map yet.
 struct doc *doc_share(struct arena *a, const struct doc *node);
+
+// The same in another arena, with all that is below it. Positions are not kept.
+struct doc *doc_copy(struct arena *a, const struct doc *node);
 
 // Appends a node that is in no list or map yet. The key is borrowed and must not be in the map.
 void doc_append(struct doc *list, struct doc *item);

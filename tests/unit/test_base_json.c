@@ -163,10 +163,22 @@ static void test_json__damaged_text_is_written_as_valid_json(void **state)
     buf_done(&b);
 }
 
+static void test_doc__a_copy_outlives_what_it_was_made_of(void **state)
+{
+    (void)state;
+    struct arena other = ARENA_INIT;
+    const char *text = "{\"a\":[1,2.5,true,null,{\"b\":\"x\"}],\"c\":\"\"}";
+    struct diag_list ds = DIAG_INIT(&other);
+    struct doc *copy = doc_copy(&arena, json_parse(&other, str_from(text), NULL, &ds));
+    arena_done(&other);
+    assert_string_equal(as_json(copy), text);
+}
+
 RUN_TESTS(DOC_TEST(test_json__kinds_and_values), DOC_TEST(test_json__every_value_knows_its_place),
           DOC_TEST(test_json__errors_name_the_place),
           DOC_TEST(test_json__refuses_what_is_not_strictly_json),
           DOC_TEST(test_json__depth_and_size_are_limited), DOC_TEST(test_json__writes_what_it_read),
           DOC_TEST(test_json__indents), DOC_TEST(test_json__is_written_without_a_document),
           DOC_TEST(test_json__not_a_number_is_a_string),
-          DOC_TEST(test_json__damaged_text_is_written_as_valid_json))
+          DOC_TEST(test_json__damaged_text_is_written_as_valid_json),
+          DOC_TEST(test_doc__a_copy_outlives_what_it_was_made_of))
