@@ -72,6 +72,9 @@ void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete
 void db_searcher_save(struct db_tx *tx, int64_t experiment_id, struct str snapshot);
 void db_searcher_delete(struct db_tx *tx, int64_t experiment_id);
 
+// The value of the searcher's metric at a step, for the checkpoints of that step.
+void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, double metric);
+
 // With its trials and all that is theirs.
 void db_experiment_delete(struct db_tx *tx, int64_t id);
 void db_template_delete(struct db_tx *tx, const char *name);
@@ -174,6 +177,9 @@ int db_users_list(struct db_reader *r, const struct db_page *page, struct arena 
                   struct db_list *out, det_err *err);
 int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                       struct db_list *out, det_err *err);
+// Names of checkpoints that some trial started from.
+int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
+                        det_err *err);
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                    det_err *err);
 

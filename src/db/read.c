@@ -238,10 +238,11 @@ int collect(struct db_reader *r, sqlite3_stmt *s, enum noun noun, struct arena *
     return 0;
 }
 
-int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+static int list_texts(struct db_reader *r, enum statement id, struct arena *a, struct db_list *out,
+                      det_err *err)
 {
     struct growing list = {.arena = a, .size = sizeof(const char *)};
-    sqlite3_stmt *s = start(r, SQL_LABELS_LIST, NULL, 0, err);
+    sqlite3_stmt *s = start(r, id, NULL, 0, err);
     int rc = SQLITE_ERROR;
     while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
         *(const char **)grow(&list) = column_text(s, 0, a);
@@ -249,6 +250,16 @@ int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, de
     sqlite3_reset(s);
     *out = (struct db_list){list.items, list.n, (int64_t)list.n};
     return 0;
+}
+
+int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+{
+    return list_texts(r, SQL_LABELS_LIST, a, out, err);
+}
+
+int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+{
+    return list_texts(r, SQL_WARM_STARTS_LIST, a, out, err);
 }
 
 int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,

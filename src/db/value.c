@@ -89,7 +89,7 @@ struct value value_of(const struct field *f, const void *record, struct arena *a
     case FIELD_MAP:
         return value_json(f, member, a);
     case FIELD_CODEC:
-        if (f->codec == &time_codec) return value_int(*(const int64_t *)member);
+        if (f->codec == &timestamp_codec) return value_int(*(const int64_t *)member);
         ASSERT(f->codec == &value_codec);
         return value_real(*(const double *)member);
     default:
@@ -163,7 +163,7 @@ static int read_column(sqlite3_stmt *s, int column, const struct field *f, struc
     case FIELD_MAP:
         return read_json(f, (const char *)sqlite3_column_text(s, column), a, member, err);
     default:
-        if (f->codec == &time_codec)
+        if (f->codec == &timestamp_codec)
             *(int64_t *)member = sqlite3_column_int64(s, column);
         else
             *(double *)member = null ? NAN : sqlite3_column_double(s, column);

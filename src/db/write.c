@@ -91,6 +91,13 @@ void db_searcher_delete(struct db_tx *tx, int64_t experiment_id)
     add_id(tx, SQL_SEARCHER_DELETE, experiment_id, 1);
 }
 
+void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, double metric)
+{
+    struct op *op = add_id(tx, SQL_CHECKPOINT_RATE, trial_id, 3);
+    op_int(op, steps);
+    op_real(op, metric);
+}
+
 void db_experiment_delete(struct db_tx *tx, int64_t id)
 {
     // Trials go last: the others are found by them.

@@ -30,7 +30,7 @@ static struct doc *write_time(struct arena *arena, const void *member)
     return doc_new_str(arena, text);
 }
 
-const struct field_codec time_codec = {
+const struct field_codec timestamp_codec = {
     .size = sizeof(int64_t), .syntax = "a time (RFC 3339)", .read = read_time, .write = write_time};
 
 static void read_value(struct field_ctx *ctx, const struct field *f, const struct doc *value,
@@ -59,7 +59,7 @@ static const struct field text_item = {.type = FIELD_STR};
         __VA_ARGS__                                                                       \
     }
 #define TIME(noun, key, member, text) \
-    ROW(noun, key, FIELD_CODEC, member, text, .codec = &time_codec)
+    ROW(noun, key, FIELD_CODEC, member, text, .codec = &timestamp_codec)
 #define VALUE(noun, key, member, text) \
     ROW(noun, key, FIELD_CODEC, member, text, .codec = &value_codec)
 
@@ -94,6 +94,7 @@ static const struct field experiment_rows[] = {
 static const struct field trial_rows[] = {
     ROW(trial, "id", FIELD_INT, id, "Number of the trial."),
     ROW(trial, "experimentId", FIELD_INT, experiment_id, "Its experiment."),
+    ROW(trial, "number", FIELD_INT, number, "Which of the experiment's trials it is, from 1."),
     ROW(trial, "requestId", FIELD_STR, request_id, "What the searcher knows it by."),
     ROW(trial, "taskId", FIELD_STR, task_id, "Its task."),
     ROW(trial, "state", FIELD_ENUM, state, "Its state.", .values = run_state_names),
@@ -109,6 +110,8 @@ static const struct field trial_rows[] = {
     ROW(trial, "latestValidation", FIELD_MAP, latest_validation, "Latest validation."),
     ROW(trial, "latestCheckpoint", FIELD_STR, latest_checkpoint, "Where it would resume."),
     ROW(trial, "warmStartCheckpointUuid", FIELD_STR, warm_start_checkpoint, "Where it began."),
+    ROW(trial, "operation", FIELD_OPT_INT, operation, "Length that the searcher wants next."),
+    ROW(trial, "closing", FIELD_BOOL, closing, "The searcher wants nothing after that."),
     ROW(trial, "runnerState", FIELD_STR, runner_state, "What it says it is doing."),
     VALUE(trial, "progress", progress, "Progress as it reported it."),
     ROW(trial, "reason", FIELD_STR, reason, "Why it ended as it did."),
@@ -131,7 +134,8 @@ static const struct field allocation_rows[] = {
     ROW(allocation, "exit", FIELD_ENUM, exit, "How it ended.", .values = exit_kind_names),
     ROW(allocation, "exitStatus", FIELD_INT, exit_status, "Exit status; 128 + n: signal n."),
     ROW(allocation, "reason", FIELD_STR, reason, "How it ended, in words."),
-    ROW(allocation, "handle", FIELD_STR, handle, "What the resource manager knows it by."),
+    ROW(allocation, "token", FIELD_INT, token, "What the resource manager knows it by."),
+    ROW(allocation, "logOffset", FIELD_INT, log_offset, "How much of its output is in the log."),
 };
 
 static const struct field checkpoint_rows[] = {

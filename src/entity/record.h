@@ -36,7 +36,8 @@ struct experiment {
 
 struct trial {
     int64_t id, experiment_id;
-    const char *request_id; // UUID that the searcher knows it by
+    int64_t number;         // among the trials of the experiment, from 1: the searcher's name
+    const char *request_id; // UUID, drawn by the searcher
     const char *task_id;    // "<experiment>.<request>"
     enum run_state state;
     const struct doc *hparams;
@@ -48,8 +49,10 @@ struct trial {
     double searcher_metric;                                // best so far
     const struct doc *best_validation, *latest_validation; // {totalBatches, endTime, metrics}
     const char *latest_checkpoint, *warm_start_checkpoint; // UUIDs
-    const char *runner_state;                              // what it says it is doing
-    double progress;                                       // as reported
+    struct opt_int operation; // absolute length that the searcher wants; 0: the code decides
+    bool closing;             // the searcher wants nothing after that
+    const char *runner_state; // what it says it is doing
+    double progress;          // as reported
     const char *reason;
 };
 
@@ -66,7 +69,8 @@ struct allocation {
     enum exit_kind exit;
     int64_t exit_status; // 128 + n after signal n
     const char *reason;
-    const char *handle; // what the resource manager needs to find it again
+    int64_t token;      // what the resource manager knows it by; never used twice
+    int64_t log_offset; // how much of its output is in the log
 };
 
 struct checkpoint {
@@ -153,8 +157,8 @@ extern const struct field_table experiment_table, trial_table, allocation_table,
     config_template_table;
 
 // How the members of these structs are stored and shown that have no type of their own.
-extern const struct field_codec time_codec;  // int64_t: microseconds
-extern const struct field_codec value_codec; // double: NaN is null
+extern const struct field_codec timestamp_codec; // int64_t: microseconds
+extern const struct field_codec value_codec;     // double: NaN is null
 
 extern const char *const log_level_names[];
 
