@@ -101,3 +101,12 @@ if(DET_TESTS)
            $<TARGET_FILE:accel_parity>)
   set_tests_properties(accel_parity PROPERTIES LABELS parity TIMEOUT 300)
 endif()
+
+# Checkpoints of trainings, opened by torch and continued, and the other way round.
+if(DET_TESTS)
+  add_executable(train_parity tests/parity/train_parity.c)
+  target_link_libraries(train_parity PRIVATE train)
+  add_test(NAME train_parity COMMAND /usr/bin/python3
+           ${PROJECT_SOURCE_DIR}/tests/parity/train_parity.py $<TARGET_FILE:train_parity>)
+  set_tests_properties(train_parity PROPERTIES LABELS parity TIMEOUT 300)
+endif()

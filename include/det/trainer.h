@@ -139,11 +139,14 @@ typedef struct det_train_opts {
     const char *metric;               // validation metric that tells what is best
     bool larger_is_better;
     det_checkpoint_policy checkpoint_policy;
-    bool initial_validation;    // one before the first batch
-    bool test_mode;             // one batch of training, one of validation, a checkpoint
-    const char *checkpoint_dir; // where checkpoints go; NULL: none are written
-    const char *resume;         // directory of a checkpoint to go on from
-    const char *metrics_file;   // training and validation metrics are appended as lines of JSON
+    bool initial_validation; // one before the first batch
+    bool test_mode;          // one batch of training, one of validation, a checkpoint
+    // Where checkpoints go. NULL: ~/.local/share/det/checkpoints ($XDG_DATA_HOME) if there is a
+    // min_checkpoint_period, and else none are written.
+    const char *checkpoint_dir;
+    const char *code_dir; // with the model definition, which checkpoints get a copy of; NULL: none
+    const char *resume;   // directory of a checkpoint to go on from
+    const char *metrics_file; // training and validation metrics are appended as lines of JSON
     det_report_fn on_report;
     void *report_user;
     const volatile int *stop; // when not 0: leaves after this batch, with a checkpoint

@@ -148,6 +148,9 @@ typedef struct det_trial_ops {
 
     void (*build_callbacks)(void *self, det_context *ctx); // calls det_add_callback
 
+    // Records of a batch; NULL: the size of the first dim of its first tensor.
+    int64_t (*batch_length)(void *self, const det_value *batch);
+
     // What det_predict collects: a tensor with one row per sample. NULL: the first wrapped model
     // applied to the first tensor of the batch.
     det_tensor *(*predict_batch)(void *self, const det_step *step);
@@ -302,6 +305,8 @@ DET_API int64_t det_context_current_epoch(const det_context *ctx);
 DET_API int64_t det_context_current_batch(const det_context *ctx);
 DET_API bool det_context_is_epoch_start(const det_context *ctx);
 DET_API bool det_context_is_epoch_end(const det_context *ctx);
+// Puts a text into the metadata of all checkpoints to come, under a key.
+DET_API void det_context_set_metadata(det_context *ctx, const char *key, const char *text);
 // Ends training after this workload, with a checkpoint.
 DET_API void det_context_set_stop_requested(det_context *ctx, bool stop);
 

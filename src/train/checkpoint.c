@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "storage/storage.h"
+#include "train/code.h"
 #include "sys/fs.h"
 
 enum { TEXT_MAX = 16 << 20 };
@@ -16,6 +17,7 @@ struct content {
     const struct engine_ops *engine;
     det_value *state;
     struct buf loop, config, metadata;
+    const struct code *code; // NULL: none
     struct saver *saver;
 };
 
@@ -42,6 +44,7 @@ static int write_files(void *ctx, struct ckpt *ckpt, det_err *err)
     int rc = ckpt_put(ckpt, CKPT_LOOP, buf_str(&c->loop), err);
     if (!rc) rc = ckpt_put(ckpt, CKPT_CONFIG, buf_str(&c->config), err);
     if (!rc) rc = ckpt_put(ckpt, CKPT_METADATA, buf_str(&c->metadata), err);
+    if (!rc && c->code) rc = code_write(c->code, ckpt, err);
     if (rc) return rc;
     const char *path = ckpt_path(ckpt, CKPT_STATE, err);
     return path ? c->engine->save(path, c->state, err) : err->code;
@@ -92,6 +95,12 @@ static void put_metadata(const struct training *run, struct buf *out)
     json_put_str(&w, "det");
     json_key(&w, "format");
     json_put_str(&w, "pickle");
+    for (int i = 0; i < det_value_len(run->ctx->metadata); i++) {
+        const char *text = "";
+        det_value_as_str(det_value_at(run->ctx->metadata, i), &text, NULL);
+        json_key(&w, det_value_key(run->ctx->metadata, i, NULL));
+        json_put_str(&w, text);
+    }
     json_close(&w);
     buf_addc(out, '\n');
 }
@@ -111,6 +120,7 @@ static struct content *content_new(struct training *run, det_err *err)
                           .loop = BUF_INIT(TEXT_MAX),
                           .config = BUF_INIT(TEXT_MAX),
                           .metadata = BUF_INIT(TEXT_MAX),
+                          .code = run->code,
                           .saver = run->saver};
     training_state_encode(&run->state, &c->loop);
     put_config(run, &c->config);
@@ -230,7 +240,14 @@ int training_open_store(struct training *run, det_err *err)
     run->saver = xcalloc(1, sizeof *run->saver);
     run->saver->store = store;
     run->saver->writer = ckpt_writer_new(store, err);
-    return run->saver->writer ? 0 : err->code;
+    if (!run->saver->writer) return err->code;
+    if (!run->opts->code_dir) return 0;
+    int n_left_out = 0;
+    run->code = code_read(run->opts->code_dir, run->opts->checkpoint_dir, &n_left_out, err);
+    if (n_left_out)
+        training_warn(run, "%d files of '%s' are too large for checkpoints", n_left_out,
+                      run->opts->code_dir);
+    return run->code ? 0 : err->code;
 }
 
 void training_close(struct training *run)
@@ -242,6 +259,8 @@ void training_close(struct training *run)
     store_close(run->saver->store);
     free(run->saver);
     run->saver = NULL;
+    code_free(run->code);
+    run->code = NULL;
 }
 
 // --- going on

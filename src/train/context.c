@@ -34,6 +34,7 @@ void context_free(det_context *ctx)
     for (int i = 0; i < ctx->n_callbacks; i++)
         free(ctx->callbacks[i].name);
     engine->scaler_free(ctx->scaler);
+    det_value_free(ctx->metadata);
     free(ctx->models);
     free(ctx->optimizers);
     free(ctx->schedules);

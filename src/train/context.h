@@ -55,6 +55,7 @@ struct det_context {
     int n_callbacks;
     struct det_reducer **reducers;
     int n_reducers;
+    det_value *metadata; // texts by key; NULL: none
 
     // The position, kept by the loop.
     int64_t batch_idx; // being trained; -1: before training

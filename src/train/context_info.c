@@ -1,6 +1,9 @@
 // Unit context_info.c: what a trial may ask its context.
 #include "train/context.h"
 
+#include "base/assert.h"
+#include "base/str.h"
+
 const det_config *det_context_hparams(const det_context *ctx)
 {
     return ctx ? &ctx->hparams : NULL;
@@ -92,6 +95,22 @@ bool det_context_is_epoch_end(const det_context *ctx)
 {
     return has_position(ctx, "det_context_is_epoch_end") &&
            (ctx->batch_idx + 1) % ctx->epoch_length == 0;
+}
+
+void det_context_set_metadata(det_context *ctx, const char *key, const char *text)
+{
+    if (!ctx || !key || !text) {
+        det_raise(DET_EINVAL, "det_context_set_metadata: context, key and text must be given");
+        return;
+    }
+    static const struct str reserved[] = {STR("steps_completed"), STR("framework"), STR("format")};
+    for (size_t i = 0; i < STATIC_LEN(reserved); i++)
+        if (str_eq(reserved[i], str_from(key))) {
+            det_raise(DET_EINVAL, "det_context_set_metadata: '%s' is set by the loop", key);
+            return;
+        }
+    if (!ctx->metadata) ctx->metadata = det_value_dict();
+    det_value_set(ctx->metadata, key, det_value_str(text));
 }
 
 void det_context_set_stop_requested(det_context *ctx, bool stop)

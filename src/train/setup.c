@@ -167,11 +167,23 @@ static void fill_from_config(det_train_opts *opts, const struct exp_config *cfg)
     opts->initial_validation |= cfg->perform_initial_validation;
 }
 
-int setup_opts(det_train_opts *opts, const struct exp_config *cfg, det_err *err)
+// NULL if there is no home.
+static const char *default_store(struct arena *arena)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data && data[0] == '/') return arena_printf(arena, "%s/det/checkpoints", data);
+    return home ? arena_printf(arena, "%s/.local/share/det/checkpoints", home) : NULL;
+}
+
+int setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg,
+               det_err *err)
 {
     if (cfg) fill_from_config(opts, cfg);
     if (opts->reporting_period.unit == DET_UNSET)
         opts->reporting_period = det_batches(REPORTING_BATCHES);
+    bool wants_store = opts->min_checkpoint_period.unit != DET_UNSET &&
+                       opts->min_checkpoint_period.unit != DET_NEVER;
+    if (!opts->checkpoint_dir && wants_store) opts->checkpoint_dir = default_store(arena);
     if (opts->test_mode) opts->max_length = det_batches(1);
     if (opts->max_length.unit == DET_UNSET)
         return det_fail(err, DET_EINVAL,

@@ -22,8 +22,9 @@ uint64_t setup_new_seed(void); // never 0
 // What the configuration says about the context of a trial.
 void setup_context(struct context_setup *setup, const struct exp_config *cfg);
 
-// Fills what opts leaves unset from the configuration, or with defaults.
-int setup_opts(det_train_opts *opts, const struct exp_config *cfg, det_err *err);
+// Fills what opts leaves unset from the configuration, or with defaults. Texts live in the arena.
+int setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg,
+               det_err *err);
 
 // The hyperparameters that a checkpoint was trained with, and its configuration.
 int setup_read_checkpoint(struct arena *arena, const char *dir, struct context_setup *setup,

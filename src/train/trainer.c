@@ -246,7 +246,7 @@ static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, d
     t->opts = *opts;
     if (trial->ctx->setup.size > 1)
         return det_fail(err, DET_EUNSUPPORTED, "training on several slots needs collectives");
-    int rc = setup_opts(&t->opts, t->has_config ? &t->config : NULL, err);
+    int rc = setup_opts(&t->arena, &t->opts, t->has_config ? &t->config : NULL, err);
     if (rc) return rc;
     if (opts->aggregation_frequency > 0)
         trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;

@@ -157,14 +157,21 @@ static int train_batch(struct training *run, const det_value *batch, int64_t epo
     return rc ? fail_in(run, "train_batch", err) : 0;
 }
 
+int64_t training_records(const struct training *run, const det_value *batch)
+{
+    const det_trial *t = run->trial;
+    int64_t n = t->ops->batch_length ? t->ops->batch_length(t->self, batch)
+                                     : run->engine->batch_length(batch, NULL);
+    return MAX(n, 0);
+}
+
 static int next_batch(struct training *run, const det_value **out, det_err *err)
 {
     det_ok(err);
     *out = run->engine->iter_next(run->iter, err);
     if (!*out && !err->code) det_fail(err, DET_ESTATE, "the loader has no batches");
     if (!*out) return fail_in(run, "training data", err);
-    int64_t n = run->engine->batch_length(*out, NULL);
-    run->n_records += MAX(n, 0);
+    run->n_records += training_records(run, *out);
     return 0;
 }
 

@@ -65,6 +65,7 @@ struct training {
     const struct engine_ops *engine;
     struct host *host;
     struct saver *saver; // NULL: checkpoints are not written
+    struct code *code;   // the model definition; NULL: none
     const det_train_opts *opts;
 
     det_length period[N_BOUNDARIES]; // BOUNDARY_TRAIN: the length to train to. No records left
@@ -87,6 +88,9 @@ void training_init(struct training *run, det_trial *trial, struct host *host,
 void training_done(struct training *run);
 int training_run(struct training *run, det_err *err);
 void training_close(struct training *run); // what is in use, but not what came out
+
+// Records of a batch, 0 if they cannot be counted.
+int64_t training_records(const struct training *run, const det_value *batch);
 
 // The part of the length that was trained: 0 .. 1.
 double training_progress(const struct training *run);

@@ -32,8 +32,7 @@ static int evaluate_all(struct training *run, det_iter *it, int64_t *n_records, 
     int64_t batch_idx = 0;
     det_ok(err);
     for (const det_value *batch; (batch = run->engine->iter_next(it, err)); batch_idx++) {
-        int64_t n = run->engine->batch_length(batch, NULL);
-        *n_records += n > 0 ? n : 0;
+        *n_records += training_records(run, batch);
         int rc = evaluate_batch(run, batch, batch_idx, err);
         if (rc)
             return det_wrap(err, "trial %s, evaluate_batch, batch %lld", run->trial->name,

@@ -4,6 +4,7 @@
 #include "support/training.h"
 
 #include "det/format.h"
+#include "train/train.h"
 
 #include "../../examples/onevar/model_def.c"
 
@@ -216,6 +217,69 @@ static void test_batch__sums_aggregated_gradients_if_asked(void **state)
                                    .aggregation_frequency = 4, .reporting_period = det_batches(1));
     assert_near(det_metrics_get(r->training, "weight"), 4 * 2 * 0.125, 1e-6);
     det_trainer_free(t);
+}
+
+// --- the loop reaches numbers through its engine only
+
+static int n_backward, n_scaled, n_stepped, n_zeroed, n_begun;
+
+static void count_backward(det_tensor *loss, det_backward_opts opts)
+{
+    n_backward++;
+    det_backward_with(loss, opts);
+}
+
+static void count_scale(det_optimizer *opt, double factor)
+{
+    assert_near(factor, 0.25, 0);
+    n_scaled++;
+    det_optim_scale_grads(opt, factor);
+}
+
+static bool count_step(det_scaler *scaler, det_optimizer *opt)
+{
+    n_stepped++;
+    return det_scaler_step(scaler, opt);
+}
+
+static void count_zero(det_optimizer *opt)
+{
+    n_zeroed++;
+    det_optim_zero_grad(opt);
+}
+
+static void count_begin(uint64_t step)
+{
+    n_begun++;
+    engine_det.begin(step);
+}
+
+static void test_engine__can_be_replaced(void **state)
+{
+    (void)state;
+    struct engine_ops engine = engine_det;
+    engine.backward = count_backward;
+    engine.scale_grads = count_scale;
+    engine.optim_step = count_step;
+    engine.zero_grad = count_zero;
+    engine.begin = count_begin;
+    struct arena arena = ARENA_INIT;
+    struct doc *hparams = doc_new(&arena, DOC_MAP);
+    doc_set(hparams, STR("learning_rate"), doc_new_double(&arena, 0.1));
+    doc_set(hparams, STR("global_batch_size"), doc_new_int(&arena, 8)); // 8 batches
+    const struct train_task task = {
+        .ops = &OneVarTrial,
+        .hparams = hparams,
+        .engine = &engine,
+        .opts = {.max_length = det_batches(11), .aggregation_frequency = 4}};
+    det_err err;
+    assert_ok(train_run(&task, &err), &err);
+    assert_int_equal(n_backward, 11);
+    assert_int_equal(n_scaled, 2);
+    assert_int_equal(n_stepped, 2);
+    assert_int_equal(n_zeroed, 2);
+    assert_int_equal(n_begun, 1 + 11 + 8); // init, training, validation
+    arena_done(&arena);
 }
 
 // --- mixed precision
@@ -473,6 +537,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_batch__says_what_is_not_allowed),
     TEST(test_batch__clips_gradients),
     TEST(test_batch__sums_aggregated_gradients_if_asked),
+    TEST(test_engine__can_be_replaced),
     TEST(test_amp__skips_steps_with_infinite_gradients),
     TEST(test_amp__leaves_a_wrapped_scaler_to_the_trial),
     TEST(test_amp__says_what_is_not_allowed),

@@ -4,6 +4,7 @@
 #include "support/training.h"
 
 #include "det/format.h"
+#include "train/train.h"
 
 enum { SAMPLES = 38, BATCH = 6, TOTAL = 11 }; // 7 batches per epoch, the last one of 2 samples
 
@@ -215,6 +216,89 @@ static void test_resume__file_has_the_four_keys(void **state)
     det_value_free(tree);
 }
 
+static void test_resume__one_seed_gives_one_training(void **state)
+{
+    (void)state;
+    char first[256], second[256];
+    train_part(&(struct variant){.model = 1}, NULL, TOTAL + 1, first);
+    train_part(&(struct variant){.model = 1}, NULL, TOTAL + 1, second);
+    assert_same_file(first, second);
+}
+
+static int noted_init(void *self, det_context *ctx, det_err *err)
+{
+    det_context_set_metadata(ctx, "author", "a \"name\"");
+    det_context_set_metadata(ctx, "format", "mine");
+    assert_raised(DET_EINVAL, "'format' is set by the loop");
+    return net_init(self, ctx, err);
+}
+
+static void assert_has(const char *dir, const char *file, const char *text)
+{
+    char command[600];
+    snprintf(command, sizeof command, "grep -qF '%s' '%s/%s'", text, dir, file);
+    if (system(command)) fail_msg("%s has no '%s'", file, text);
+}
+
+static void test_resume__checkpoint_has_code_and_metadata(void **state)
+{
+    (void)state;
+    char command[700], code[128];
+    snprintf(code, sizeof code, "%s", temp_path("code"));
+    snprintf(command, sizeof command,
+             "mkdir -p '%s/parts/saved' && cd '%s' && echo model >model_def.c && echo part "
+             ">parts/part.h && echo secret >.hidden && ln -s /etc/passwd link && head -c 2000000 "
+             "/dev/zero >parts/data.bin",
+             code, code);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/parts/saved", code);
+    det_trial_ops ops = Net;
+    ops.init = noted_init;
+    static struct training_log log;
+    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}");
+    const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(2),
+                                   .min_checkpoint_period = det_batches(1), .code_dir = code,
+                                   .checkpoint_dir = command, LOG_TO(&log));
+    assert_has(r->checkpoint, "metadata.json", "\"author\": \"a \\\"name\\\"\"");
+    assert_has(r->checkpoint, "metadata.json", "\"steps_completed\": 2");
+    assert_has(r->checkpoint, "config.json", "\"adam\": false");
+    assert_has(r->checkpoint, "code/model_def.c", "model");
+    assert_has(r->checkpoint, "code/parts/part.h", "part");
+    assert_non_null(strstr(log.warning, "1 files of"));
+    snprintf(command, sizeof command, "test $(cd '%s/code' && find . -type f | wc -l) = 2",
+             r->checkpoint);
+    assert_int_equal(system(command), 0);
+    det_trainer_free(t);
+}
+
+// --- from another trial: its weights, but not its position
+
+static void check_warm_start(const det_result *r, void *user)
+{
+    (void)user;
+    assert_int_equal(r->batches, 2);
+}
+
+static void test_resume__from_another_trial_starts_counting_anew(void **state)
+{
+    (void)state;
+    char dir[256];
+    det_err err;
+    train_part(&(struct variant){0}, NULL, 5, dir);
+    struct arena arena = ARENA_INIT;
+    struct doc *hparams = doc_new(&arena, DOC_MAP);
+    doc_set(hparams, STR("model"), doc_new_int(&arena, 0));
+    doc_set(hparams, STR("adam"), doc_new_bool(&arena, false));
+    doc_set(hparams, STR("amp"), doc_new_bool(&arena, false));
+    const struct train_task task = {.ops = &Net,
+                                    .hparams = hparams,
+                                    .trial_id = 8,
+                                    .opts = {.max_length = det_batches(2), .resume = dir},
+                                    .on_result = check_warm_start};
+    assert_ok(train_run(&task, &err), &err);
+    arena_done(&arena);
+}
+
 static void refuse(const char *hparams, const char *dir, int code, const char *message)
 {
     det_trainer *t = det_init(.hparams = hparams);
@@ -269,6 +353,9 @@ static const struct CMUnitTest tests[] = {
     TEST(test_resume__rnn_is_exact_after_every_batch),
     TEST(test_resume__transformer_is_exact_after_every_batch),
     TEST(test_resume__file_has_the_four_keys),
+    TEST(test_resume__one_seed_gives_one_training),
+    TEST(test_resume__checkpoint_has_code_and_metadata),
+    TEST(test_resume__from_another_trial_starts_counting_anew),
     TEST(test_resume__refuses_what_does_not_fit),
     TEST(test_predict__keeps_the_order_of_the_data),
 };
