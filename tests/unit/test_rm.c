@@ -6,6 +6,7 @@
 #include "sys/fs.h"
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -540,6 +541,7 @@ static void test_full_disk__is_reported_and_leaves_nothing(void **state)
 int main(int argc, char **argv)
 {
     become_shim_if_asked(argc, argv);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); // shims whose owner was killed are ours to wait for
     const struct CMUnitTest tests[] = {
         T(start__tells_start_log_and_exit),
         T(start__tells_of_output_while_it_comes),
