@@ -5,7 +5,20 @@ add_executable(det src/cli/main.c)
 target_link_libraries(det PRIVATE cli)
 install(TARGETS det RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# Tests of the real programs: each script gets the path of det.
+# det-run exports what is public in it (DET_API) to the trials that it loads, so all of libdet is in it.
+if(NOT DET_FUZZ)
+  get_property(layers GLOBAL PROPERTY det_library_layers)
+  list(TRANSFORM layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
+  add_executable(det-run src/run/main.c)
+  target_link_libraries(det-run PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive run)
+  set_target_properties(det-run PROPERTIES ENABLE_EXPORTS ON)
+  add_custom_command(OUTPUT det-run.1 COMMAND det-run --man > det-run.1 VERBATIM)
+  add_custom_target(man ALL DEPENDS det-run.1)
+  install(TARGETS det-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/det-run.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
+# Tests of the real programs: each script gets the path of det; det-run is next to it.
 if(DET_TESTS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh)
   list(FILTER scripts EXCLUDE REGEX "/lib\\.sh$")
@@ -14,6 +27,9 @@ if(DET_TESTS)
     add_test(NAME e2e_${test} COMMAND ${script} $<TARGET_FILE:det>)
     set_tests_properties(e2e_${test} PROPERTIES LABELS e2e TIMEOUT 300)
   endforeach()
+  add_test(NAME e2e_kill_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/kill/kill.py
+           $<TARGET_FILE:det-run> 200 all)
+  set_tests_properties(e2e_kill_long PROPERTIES LABELS long TIMEOUT 3600)
 endif()
 
 # Comparison of the engine with torch (python3-torch), see tests/parity/.

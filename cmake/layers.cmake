@@ -70,6 +70,7 @@ endfunction()
 # libdet.so and libdet.a from the given layers. Everything is compiled hidden; only DET_API shows. The
 # archive holds one object whose hidden names were made local, so they cannot clash with a user's.
 function(det_library)
+  set_property(GLOBAL PROPERTY det_library_layers ${ARGN})
   set(archives "")
   set(libs "")
   foreach(layer ${ARGN})

@@ -1,0 +1,164 @@
+// Unit progress.c: the bar and the lines of det-run.
+#include "run/progress.h"
+
+#include "base/assert.h"
+#include "sys/clock.h"
+#include <math.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 4096, BAR_CHARS = 24, REDRAW_US = 100000 };
+
+void progress_init(struct progress *p, bool is_terminal)
+{
+    *p = (struct progress){.is_terminal = is_terminal,
+                           .begin_us = clock_mono_us(),
+                           .metrics = BUF_INIT(LINE_MAX_BYTES),
+                           .line = BUF_INIT(LINE_MAX_BYTES)};
+}
+
+static void take_bar_away(struct progress *p)
+{
+    if (p->drawn_us) fputs("\r\033[K", stdout);
+    p->drawn_us = 0;
+}
+
+void progress_done(struct progress *p)
+{
+    take_bar_away(p);
+    fflush(stdout);
+    buf_done(&p->metrics);
+    buf_done(&p->line);
+}
+
+// "loss 0.2503  error 0.1"
+static void put_metrics(struct buf *out, const det_metrics *m)
+{
+    for (int i = 0; i < det_metrics_len(m); i++)
+        buf_printf(out, "%s%s %.4g", i ? "  " : "", det_metrics_name(m, i),
+                   det_metrics_at(m, 0, i));
+}
+
+// "1:02:03" or "2:03"
+static void put_duration(struct buf *out, double seconds)
+{
+    if (!(seconds < 1e6)) {
+        buf_addz(out, "-:--");
+        return;
+    }
+    int64_t s = (int64_t)ceil(seconds);
+    if (s >= 3600)
+        buf_printf(out, "%lld:%02lld:%02lld", (long long)(s / 3600), (long long)(s / 60 % 60),
+                   (long long)(s % 60));
+    else
+        buf_printf(out, "%lld:%02lld", (long long)(s / 60), (long long)(s % 60));
+}
+
+// "batch 300  43%  812 batches/s  0:12 left"
+static void put_position(const struct progress *p, struct buf *out, const det_report *r)
+{
+    double seconds = (double)(clock_mono_us() - p->first_us) * 1e-6;
+    int64_t batches = r->batches - p->first_batches;
+    double done = r->progress - p->first_progress;
+    buf_printf(out, "batch %lld  %3.0f%%", (long long)r->batches, r->progress * 100);
+    if (batches < 1 || seconds <= 0) return;
+    buf_printf(out, "  %.4g batches/s  ", (double)batches / seconds);
+    put_duration(out, done > 0 ? seconds * (1 - r->progress) / done : INFINITY);
+    buf_addz(out, " left");
+}
+
+static int terminal_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static void draw_bar(struct progress *p, const det_report *r)
+{
+    int64_t now = clock_mono_us();
+    if (p->drawn_us && now - p->drawn_us < REDRAW_US) return;
+    int full = (int)(r->progress * BAR_CHARS);
+    buf_clear(&p->line);
+    buf_addc(&p->line, '[');
+    for (int i = 0; i < BAR_CHARS; i++)
+        buf_addc(&p->line, i < full ? '=' : i == full ? '>' : ' ');
+    buf_addz(&p->line, "] ");
+    put_position(p, &p->line, r);
+    if (p->metrics.len) buf_printf(&p->line, "  %s", p->metrics.ptr);
+    // One column less than there are: in the last one some terminals begin a new line.
+    printf("\r%.*s\033[K", (int)MIN(p->line.len, (size_t)terminal_columns() - 1), p->line.ptr);
+    fflush(stdout);
+    p->drawn_us = now;
+}
+
+static void print_line(struct progress *p)
+{
+    take_bar_away(p);
+    printf("%s\n", p->line.ptr);
+    fflush(stdout);
+}
+
+static void report_training(struct progress *p, const det_report *r)
+{
+    buf_clear(&p->metrics);
+    put_metrics(&p->metrics, r->metrics);
+    if (p->is_terminal) return; // the bar shows them
+    buf_clear(&p->line);
+    put_position(p, &p->line, r);
+    buf_printf(&p->line, "  %s", p->metrics.ptr);
+    print_line(p);
+}
+
+static void report_validation(struct progress *p, const det_report *r)
+{
+    buf_clear(&p->line);
+    buf_printf(&p->line, "batch %lld  epoch %lld  validation: ", (long long)r->batches,
+               (long long)r->epochs);
+    put_metrics(&p->line, r->metrics);
+    print_line(p);
+}
+
+static void report_text(struct progress *p, const char *what, const char *text)
+{
+    buf_clear(&p->line);
+    buf_printf(&p->line, "%s %s", what, text);
+    print_line(p);
+}
+
+void progress_report(struct progress *p, const det_report *r)
+{
+    if (!p->first_us) {
+        p->first_us = clock_mono_us();
+        p->first_batches = r->batches;
+        p->first_progress = r->progress;
+    }
+    switch (r->kind) {
+    case DET_REPORT_BATCH:
+        if (p->is_terminal) draw_bar(p, r);
+        break;
+    case DET_REPORT_TRAINING:
+        report_training(p, r);
+        break;
+    case DET_REPORT_VALIDATION:
+        report_validation(p, r);
+        break;
+    case DET_REPORT_CHECKPOINT:
+        report_text(p, "checkpoint", r->text);
+        break;
+    case DET_REPORT_WARNING:
+        report_text(p, "warning:", r->text);
+        break;
+    }
+}
+
+void progress_result(struct progress *p, const det_result *r)
+{
+    double seconds = (double)(clock_mono_us() - p->begin_us) * 1e-6;
+    buf_clear(&p->line);
+    buf_printf(&p->line, "%s after %lld batches (%lld epochs), seed %llu, %.3g s",
+               r->stop_reason == DET_STOP_LENGTH ? "finished" : "stopped", (long long)r->batches,
+               (long long)r->epochs, (unsigned long long)r->seed, seconds);
+    if (r->validation) buf_addz(&p->line, "; validation: ");
+    put_metrics(&p->line, r->validation);
+    print_line(p);
+}

@@ -1,0 +1,137 @@
+#!/bin/sh
+# det-run: what it finds, compiles, trains, writes and says.
+. "$(dirname "$0")/lib.sh"
+det_run=$(dirname "$det")/det-run
+e2e=$golden/../e2e
+export XDG_CACHE_HOME="$tmp/cache"
+cp "$e2e/models/small.c" model_def.c
+cat >const.yaml <<'END'
+entrypoint: model_def:Small
+hyperparameters: {global_batch_size: 16, net: mlp, optimizer: sgd, lr: 0.01}
+searcher: {name: single, metric: loss, max_length: {epochs: 2}}
+min_validation_period: {epochs: 1}
+END
+
+# Help, in lines of 80 characters, and wrong usage.
+run "$det_run" --help
+expect_status 0
+expect_out "Usage: det-run [MODULE[:TRIAL]] [OPTIONS]"
+expect_out "--hparam NAME=VALUE"
+expect_out "det-run model_def:MNistTrial --hparam learning_rate=0.01 --epochs 3"
+cp out help
+run awk 'length($0) > 80 {print; exit 1}' help
+expect_status 0
+run "$det_run"
+expect_status 2
+expect_err "det-run: which trial? Name it (model_def:MNistTrial)"
+run "$det_run" a b
+expect_status 2
+expect_err "det-run: too many arguments; usage: det-run [MODULE[:TRIAL]]"
+run "$det_run" a --epoch 3
+expect_status 2
+expect_err "det-run: 'det-run' has no option '--epoch'; did you mean '--epochs'?"
+run "$det_run" a --epochs 0
+expect_status 2
+expect_err "det-run: --epochs must be a number from 1 on, found '0'"
+run "$det_run" a --epochs 1 --batches 1
+expect_status 2
+expect_err "det-run: --epochs and --batches do not go together"
+run "$det_run" a --hparam x
+expect_status 2
+expect_err "det-run: --hparam 'x' must have the form NAME=VALUE"
+run "$det_run" missing:Trial
+expect_status 1
+expect_err "det-run: there is neither 'missing.c' nor 'missing.so'"
+
+# A configuration that is not valid.
+printf 'entrypoint: a:B\nsearcher: {name: singel}\n' >bad.yaml
+run "$det_run" --config bad.yaml
+expect_status 2
+expect_err "bad.yaml:2:18: searcher.name: must be one of single,"
+
+# Source that does not compile: the compiler's own words.
+printf '#include <det/det.h>\nint f(void) { return nothing; }\n' >broken.c
+run "$det_run" broken:Trial --batches 1
+expect_status 1
+expect_err "broken.c:2:22: error"
+expect_err "det-run: 'broken.c' does not compile"
+run env CC=/no/such/compiler "$det_run" broken --batches 1
+expect_status 1
+expect_err "det-run: cannot run the compiler '/no/such/compiler'"
+
+# A trial that is not there: those that are.
+run "$det_run" model_def:Smal --config const.yaml
+expect_status 1
+expect_err "there is no trial 'Smal'; found: Small"
+
+# Training: lines, metrics, event files, a timeline, checkpoints.
+run "$det_run" --config const.yaml --seed 3 --metrics m.jsonl --tensorboard tb --trace trace.json -d ck
+expect_status 0
+expect_no_err
+expect_out "batch 40  100%"
+expect_out "batch 20  epoch 1  validation: loss "
+expect_out "checkpoint ck/"
+expect_out "finished after 40 batches (2 epochs), seed 3"
+run python3 "$e2e/check_outputs.py" m.jsonl tb trace.json
+expect_status 0
+[ "$(ls cache/det/models | wc -l)" -eq 1 ] || fail "there should be one compiled trial"
+
+# The second time nothing is compiled; a changed source is.
+library=$(ls cache/det/models)
+before=$(stat -c %Y.%i "cache/det/models/$library")
+run "$det_run" model_def --config const.yaml --test-mode
+expect_status 0
+[ "$(stat -c %Y.%i "cache/det/models/$library")" = "$before" ] || fail "compiled again"
+echo '// changed' >>model_def.c
+run "$det_run" model_def --config const.yaml --test-mode
+expect_status 0
+[ "$(ls cache/det/models | wc -l)" -eq 1 ] || fail "a comment changes nothing"
+sed -i 's/N_CLASSES = 4/N_CLASSES = 5/' model_def.c
+run "$det_run" model_def --config const.yaml --test-mode
+expect_status 0
+[ "$(ls cache/det/models | wc -l)" -eq 2 ] || fail "the change should have been compiled"
+
+# A damaged cache does no harm.
+for library in cache/det/models/*.so; do echo damaged >"$library"; done
+run "$det_run" model_def --config const.yaml --test-mode
+expect_status 0
+
+# A library that is there already.
+mkdir lib
+cp "$(grep -l ELF cache/det/models/*.so | head -n 1)" lib/other.so
+run "$det_run" lib/other:Small --config const.yaml --test-mode
+expect_status 0
+
+# Hyperparameters from the command line win; what is missing is named.
+run "$det_run" model_def --config const.yaml --hparam net=cnn --hparam lr=0.1 -b 3 -d ck2
+expect_status 0
+expect_out "finished after 3 batches"
+grep -q '"net": "cnn"' ck2/*/config.json || fail "the hyperparameter should be in the checkpoint"
+run "$det_run" model_def --config const.yaml --hparam net=none -b 3
+expect_status 1
+expect_err "hyperparameter 'net' is 'none', which is none of ours"
+run "$det_run" model_def --hparam net=mlp -b 3
+expect_status 1
+expect_err "hyperparameter 'lr' is not defined"
+
+# Going on, also from the checkpoint before a damaged one.
+run "$det_run" --config const.yaml -d fresh --resume -b 10 -s 5
+expect_status 0
+expect_out "no checkpoint in 'fresh' yet: starting from the beginning"
+run "$det_run" --config const.yaml -d fresh --resume -b 20 -s 5
+expect_status 0
+expect_out "going on from fresh/"
+expect_out "finished after 20 batches"
+newest=$(ls -td fresh/*/ | head -n 1)
+echo damage >>"$newest/loop.json"
+run "$det_run" --config const.yaml -d fresh --resume -b 30 -s 5
+expect_status 0
+expect_err "is damaged and left aside"
+expect_out "finished after 30 batches"
+run "$det_run" --config const.yaml -d fresh -b 10
+expect_status 0
+expect_err "'fresh' has checkpoints of another run; --resume would go on from the newest"
+
+# Ctrl-C once: a checkpoint. Twice: at once. On a terminal: a bar.
+run python3 "$e2e/interrupt.py" "$det_run"
+expect_status 0
