@@ -107,13 +107,14 @@ const struct doc *doc_at(const struct doc *list, size_t index)
 
 bool doc_number(const struct doc *node, double *out)
 {
-    if (node->kind != DOC_INT && node->kind != DOC_DOUBLE) return false;
+    if (!node || (node->kind != DOC_INT && node->kind != DOC_DOUBLE)) return false;
     *out = node->kind == DOC_INT ? (double)node->integer : node->number;
     return true;
 }
 
 bool doc_integer(const struct doc *node, int64_t *out)
 {
+    if (!node) return false;
     if (node->kind == DOC_INT) {
         *out = node->integer;
         return true;

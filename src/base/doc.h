@@ -59,7 +59,7 @@ const struct doc *doc_find(const struct doc *map, const char *key);
 const struct doc *doc_at(const struct doc *list, size_t index);
 
 // The number in an integer or double node; as an integer only if it is whole (1e3, 2.0). False for
-// other kinds.
+// other kinds, and for NULL.
 bool doc_number(const struct doc *node, double *out);
 bool doc_integer(const struct doc *node, int64_t *out);
 
