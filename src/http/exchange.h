@@ -102,5 +102,4 @@ enum stream_read { STREAM_BYTES, STREAM_WAIT, STREAM_END, STREAM_BROKEN };
 // Copies up to max bytes. STREAM_WAIT: nothing now; the stream calls wake() when there is.
 enum stream_read stream_read(struct http_stream *stream, char *to, size_t max, size_t *n);
 void stream_on_wake(struct http_stream *stream, void (*wake)(void *transport), void *transport);
-bool stream_was_dropped(const struct http_stream *stream);
 void stream_free(struct http_stream *stream);

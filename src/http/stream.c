@@ -127,11 +127,6 @@ enum stream_read stream_read(struct http_stream *stream, char *to, size_t max, s
     return STREAM_WAIT;
 }
 
-bool stream_was_dropped(const struct http_stream *stream)
-{
-    return stream->dropped;
-}
-
 void stream_free(struct http_stream *stream)
 {
     if (!stream) return;
