@@ -139,9 +139,21 @@ def events_seeds():
     write('events', 'many', b': hello\r\n\r\ndata\rdata:x\ndata: y\n\nretry: 5\nid\n\nid: \x00\n')
 
 
+def journal_seeds():
+    def lines(*texts):
+        return b''.join(b'%08x %s\n' % (crc32c(t), t) for t in texts)
+    head, one, two = b'0 journal 11111111-2222-4333-8444-555555555555', b'1 /x {"a":1}', b'2 /y {"b":[]}'
+    write('journal', 'empty', lines(head))
+    write('journal', 'two', lines(head, one, two))
+    write('journal', 'acked', lines(head, one, b'1 acked', two))
+    write('journal', 'torn', lines(head, one, two)[:-3])
+    write('journal', 'backwards', lines(head, two, one, b'9 acked'))
+
+
 torch_seeds()
 safetensors_seeds()
 npy_seeds()
 manifest_seeds()
 http_seeds()
 events_seeds()
+journal_seeds()

@@ -1,0 +1,329 @@
+// Unit journal.c: the journal of client/journal.h. Filled by the functions that report, emptied by
+// shipper.c.
+#include "client/journal.h"
+
+#include "base/assert.h"
+#include "base/crc32c.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "entity/entity.h"
+#include "sys/entropy.h"
+#include "sys/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CRC_DIGITS = 8, READ_BYTES = 64 << 10 };
+
+struct journal {
+    char *path;
+    int fd;
+    char id[UUID_TEXT_BYTES];
+    pthread_mutex_t lock;     // of the next four
+    int64_t size;             // bytes of whole lines
+    int64_t n_added, n_taken; // numbers of the last ones
+    struct buf line;          // being written
+    // The taker's own.
+    int64_t at, n_noted; // where the next line begins; entries that an "acked" line covers
+    struct buf ahead;    // what was read from there
+    struct buf current;  // the entry it holds
+    int64_t current_number;
+    size_t current_bytes; // of its line; 0: none is held
+};
+
+// --- writing
+
+// Appends the line in j->line, or nothing at all.
+static int write_line(struct journal *j, det_err *err)
+{
+    struct buf *line = &j->line;
+    if (!buf_ok(line))
+        return det_fail(err, DET_ELIMIT, "one report has at most %d bytes", JOURNAL_MAX_LINE);
+    size_t done = 0;
+    while (done < line->len) {
+        ssize_t n = pwrite(j->fd, line->ptr + done, line->len - done, j->size + (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fs_fail(err, "write", j->path); // the next line goes to the same place
+        done += (size_t)n;
+    }
+    j->size += (int64_t)line->len;
+    return det_ok(err);
+}
+
+// Puts the checksum in front of the text that follows, and the end of the line behind it.
+static void begin_line(struct journal *j)
+{
+    buf_clear(&j->line);
+    buf_addz(&j->line, "00000000 ");
+}
+
+static int end_line(struct journal *j, det_err *err)
+{
+    struct str text = buf_str(&j->line);
+    char crc[CRC_DIGITS + 1];
+    if (buf_ok(&j->line)) {
+        uint32_t sum = crc32c_add(0, text.ptr + CRC_DIGITS + 1, text.len - CRC_DIGITS - 1);
+        snprintf(crc, sizeof crc, "%08x", sum);
+        memcpy(j->line.ptr, crc, CRC_DIGITS);
+    }
+    buf_addc(&j->line, '\n');
+    return write_line(j, err);
+}
+
+int journal_add(struct journal *j, const char *path, struct str body, det_err *err)
+{
+    ASSERT(!memchr(body.ptr, '\n', body.len));
+    pthread_mutex_lock(&j->lock);
+    begin_line(j);
+    buf_printf(&j->line, "%lld %s ", (long long)j->n_added + 1, path);
+    buf_add(&j->line, body.ptr, body.len);
+    int rc = end_line(j, err);
+    if (!rc) j->n_added++;
+    pthread_mutex_unlock(&j->lock);
+    return rc;
+}
+
+int journal_note_taken(struct journal *j, det_err *err)
+{
+    pthread_mutex_lock(&j->lock);
+    int rc = 0;
+    if (j->n_noted < j->n_taken) {
+        begin_line(j);
+        buf_printf(&j->line, "%lld acked", (long long)j->n_taken);
+        rc = end_line(j, err);
+        if (!rc) j->n_noted = j->n_taken;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return rc;
+}
+
+int journal_sync(struct journal *j, det_err *err)
+{
+    return fdatasync(j->fd) < 0 ? fs_fail(err, "write", j->path) : det_ok(err);
+}
+
+// --- reading
+
+struct line {
+    int64_t number;
+    struct str word, rest; // "acked", "journal" or a path; and what follows
+};
+
+static bool parse_line(struct str text, struct line *out)
+{
+    int64_t crc;
+    struct str sum = str_cut(&text, ' ');
+    if (!text.ptr || sum.len != CRC_DIGITS || !number_to_int(sum, 16, &crc)) return false;
+    if (crc != crc32c_add(0, text.ptr, text.len)) return false;
+    struct str number = str_cut(&text, ' ');
+    if (!text.ptr || !number_to_int(number, 10, &out->number)) return false;
+    out->word = str_cut(&text, ' ');
+    out->rest = text.ptr ? text : STR("");
+    return out->word.len > 0;
+}
+
+static int64_t published_size(struct journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    int64_t size = j->size;
+    pthread_mutex_unlock(&j->lock);
+    return size;
+}
+
+// Finds the line at j->at. 1: *out, without its end; 0: there is no whole line yet.
+static int peek_line(struct journal *j, struct str *out, det_err *err)
+{
+    char piece[READ_BYTES];
+    int64_t size = published_size(j);
+    for (;;) {
+        struct str have = buf_str(&j->ahead);
+        const char *end = have.len ? memchr(have.ptr, '\n', have.len) : NULL;
+        if (end) {
+            *out = (struct str){have.ptr, (size_t)(end - have.ptr)};
+            return 1;
+        }
+        int64_t from = j->at + (int64_t)have.len, n = MIN(size - from, (int64_t)READ_BYTES);
+        if (n <= 0) return 0;
+        ssize_t got = pread(j->fd, piece, (size_t)n, from);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fs_fail(err, "read", j->path);
+        if (got == 0) return 0;
+        buf_add(&j->ahead, piece, (size_t)got);
+        if (!buf_ok(&j->ahead))
+            return det_fail(err, DET_ECORRUPT, "'%s' has a line without an end", j->path);
+    }
+}
+
+static void pass_line(struct journal *j, size_t n_bytes)
+{
+    j->at += (int64_t)n_bytes;
+    j->ahead.len -= n_bytes;
+    memmove(j->ahead.ptr, j->ahead.ptr + n_bytes, j->ahead.len);
+}
+
+// Copies the entry, because more may be read while it is being sent.
+static void hold(struct journal *j, const struct line *line, size_t n_bytes,
+                 struct journal_entry *out)
+{
+    buf_clear(&j->current);
+    buf_add(&j->current, line->word.ptr, line->word.len);
+    buf_addc(&j->current, 0);
+    buf_add(&j->current, line->rest.ptr, line->rest.len);
+    j->current_bytes = n_bytes;
+    j->current_number = line->number;
+    *out = (struct journal_entry){
+        .number = line->number,
+        .path = j->current.ptr,
+        .body = {j->current.ptr + line->word.len + 1, line->rest.len},
+    };
+    snprintf(out->key, sizeof out->key, "%s-%lld", j->id, (long long)line->number);
+}
+
+int journal_next(struct journal *j, struct journal_entry *out, det_err *err)
+{
+    struct str text;
+    for (int rc; (rc = peek_line(j, &text, err)) != 0;) {
+        struct line line;
+        if (rc < 0) return rc;
+        if (!parse_line(text, &line))
+            return det_fail(err, DET_ECORRUPT, "'%s' is damaged after byte %lld", j->path,
+                            (long long)j->at);
+        if (line.number > j->n_taken && !str_eqz(line.word, "acked")) {
+            hold(j, &line, text.len + 1, out);
+            return 1;
+        }
+        pass_line(j, text.len + 1);
+    }
+    return 0;
+}
+
+void journal_taken(struct journal *j)
+{
+    ASSERT(j->current_bytes);
+    pass_line(j, j->current_bytes);
+    j->current_bytes = 0;
+    pthread_mutex_lock(&j->lock);
+    j->n_taken = j->current_number;
+    pthread_mutex_unlock(&j->lock);
+}
+
+int64_t journal_n_waiting(struct journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    int64_t n = j->n_added - j->n_taken;
+    pthread_mutex_unlock(&j->lock);
+    return n;
+}
+
+const char *journal_path(const struct journal *j)
+{
+    return j->path;
+}
+
+// --- life
+
+static struct journal *journal_new(const char *path, int fd)
+{
+    struct journal *j = xcalloc(1, sizeof *j);
+    pthread_mutex_init(&j->lock, NULL);
+    j->path = xstrdup(path);
+    j->fd = fd;
+    j->line = BUF_INIT(JOURNAL_MAX_LINE);
+    j->ahead = BUF_INIT(JOURNAL_MAX_LINE + READ_BYTES);
+    j->current = BUF_INIT(JOURNAL_MAX_LINE + 1);
+    return j;
+}
+
+void journal_close(struct journal *j)
+{
+    if (!j) return;
+    close(j->fd);
+    pthread_mutex_destroy(&j->lock);
+    buf_done(&j->line);
+    buf_done(&j->ahead);
+    buf_done(&j->current);
+    free(j->path);
+    free(j);
+}
+
+int journal_remove(struct journal *j, det_err *err)
+{
+    int rc = unlink(j->path) < 0 ? fs_fail(err, "remove", j->path) : det_ok(err);
+    journal_close(j);
+    return rc;
+}
+
+static int write_header(struct journal *j, det_err *err)
+{
+    uint8_t random[16];
+    int rc = entropy_read(random, sizeof random, err);
+    if (rc) return rc;
+    uuid_format(uuid_v4(random), j->id);
+    begin_line(j);
+    buf_printf(&j->line, "0 journal %s", j->id);
+    return end_line(j, err);
+}
+
+int journal_create(const char *path, struct journal **out, det_err *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return fs_fail(err, "create", path);
+    struct journal *j = journal_new(path, fd);
+    int rc = flock(fd, LOCK_EX | LOCK_NB) < 0 ? fs_fail(err, "lock", path) : write_header(j, err);
+    if (rc)
+        journal_remove(j, NULL);
+    else
+        *out = j;
+    return rc;
+}
+
+// Counts what is in it, up to the first line that is not whole.
+static int scan(struct journal *j, det_err *err)
+{
+    struct str text;
+    struct line line;
+    int64_t n_acked = 0;
+    int rc;
+    while ((rc = peek_line(j, &text, err)) == 1 && parse_line(text, &line)) {
+        if (!line.number && str_eqz(line.word, "journal"))
+            snprintf(j->id, sizeof j->id, "%.*s", STR_ARG(line.rest));
+        else if (str_eqz(line.word, "acked"))
+            n_acked = MAX(n_acked, line.number);
+        else
+            j->n_added = MAX(j->n_added, line.number);
+        pass_line(j, text.len + 1);
+    }
+    if (rc < 0) return rc;
+    if (!j->id[0]) return det_fail(err, DET_ECORRUPT, "'%s' is not a journal", j->path);
+    j->size = j->at;
+    j->n_taken = j->n_noted = MIN(n_acked, j->n_added);
+    j->at = 0;
+    buf_clear(&j->ahead);
+    // What comes after is half a line; the next one must not begin behind it.
+    return ftruncate(j->fd, j->size) < 0 ? fs_fail(err, "write", j->path) : det_ok(err);
+}
+
+int journal_open(const char *path, struct journal **out, det_err *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return fs_fail(err, "open", path);
+    struct journal *j = journal_new(path, fd);
+    int rc = 0;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        rc = det_fail(err, DET_ESTATE, "'%s' is being written", path);
+    else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        rc = det_fail(err, DET_ECORRUPT, "'%s' is not a regular file", path);
+    if (!rc) {
+        j->size = st.st_size;
+        rc = scan(j, err);
+    }
+    if (rc)
+        journal_close(j);
+    else
+        *out = j;
+    return rc;
+}
