@@ -109,6 +109,14 @@ if(DET_TESTS AND NOT DET_FUZZ)
                        PASS_REGULAR_EXPRESSION "trained 20 batches, w is 0.038286")
 endif()
 
+# The examples of the Generic API, and a test that plays the master for them.
+if(DET_TESTS AND NOT DET_FUZZ)
+  add_executable(example_generic examples/generic/train.c)
+  target_link_libraries(example_generic PRIVATE det_shared)
+  add_dependencies(test_client_examples example_generic)
+  target_compile_definitions(test_client_examples PRIVATE EXAMPLE_C="$<TARGET_FILE:example_generic>")
+endif()
+
 # Checkpoints of the accelerated trainer, to torch and back.
 if(DET_TESTS)
   add_executable(accel_parity tests/parity/accel_parity.c)
