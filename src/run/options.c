@@ -18,6 +18,9 @@ static void split_entrypoint(const char *text, struct arena *arena, struct run_o
     if (str_ends(module, STR(".c"))) module.len -= 2;
     if (str_ends(module, STR(".so"))) module.len -= 3;
     out->module = arena_strndup(arena, module.ptr, module.len);
+    const char *slash = strrchr(out->module, '/');
+    out->code_dir =
+        slash ? arena_strndup(arena, out->module, (size_t)(slash - out->module) + 1) : ".";
     out->trial = colon && colon[1] ? colon + 1 : NULL;
 }
 

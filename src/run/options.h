@@ -7,6 +7,7 @@
 
 struct run_options {
     const char *module, *trial;      // "model_def", "MNistTrial"; trial NULL: the only one
+    const char *code_dir;            // where the module is
     const struct exp_config *config; // NULL: none
     const struct doc *hparams;       // NULL: none
     det_length length;               // DET_UNSET: that of the configuration

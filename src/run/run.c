@@ -130,6 +130,7 @@ static int train(struct run *run, const char *resume, det_err *err)
                               .opts = {.max_length = o->length,
                                        .test_mode = o->test_mode,
                                        .checkpoint_dir = o->checkpoint_dir,
+                                       .code_dir = o->code_dir,
                                        .resume = resume,
                                        .metrics_file = o->metrics_file,
                                        .on_report = on_report,

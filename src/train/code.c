@@ -53,6 +53,14 @@ static bool is_except(const struct code *c, const char *path)
            st.st_dev == c->except.st_dev;
 }
 
+// Checkpoints that were made here hold copies themselves.
+static bool is_checkpoint(const struct dir_entries *entries)
+{
+    for (size_t i = 0; i < entries->n; i++)
+        if (str_eqz(str_from(entries->items[i].name), CKPT_MANIFEST)) return true;
+    return false;
+}
+
 // path: of the folder; below: "" or its name with a slash, as seen from the top.
 static int add_folder(struct code *c, const char *path, const char *below, int depth, det_err *err)
 {
@@ -62,6 +70,7 @@ static int add_folder(struct code *c, const char *path, const char *below, int d
     int rc = dir_open(path, 0, &fd, err);
     if (!rc) rc = dir_list(fd, path, &arena, &entries, err);
     if (fd >= 0) close(fd);
+    if (!rc && is_checkpoint(&entries)) entries.n = 0;
     for (size_t i = 0; !rc && i < entries.n; i++) {
         const struct dir_entry *e = &entries.items[i];
         if (e->name[0] == '.') continue;

@@ -7,7 +7,8 @@ struct code;
 struct ckpt;
 
 // Reads the files in dir and below. Left out are hidden ones, links, files that are too large to be
-// code, and the folder `except` (may be NULL). *n_left_out counts those that were too large.
+// code, checkpoints, and the folder `except` (may be NULL). *n_left_out counts those that were too
+// large.
 struct code *code_read(const char *dir, const char *except, int *n_left_out, det_err *err);
 void code_free(struct code *c);
 

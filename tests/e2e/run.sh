@@ -107,6 +107,10 @@ run "$det_run" model_def --config const.yaml --hparam net=cnn --hparam lr=0.1 -b
 expect_status 0
 expect_out "finished after 3 batches"
 grep -q '"net": "cnn"' ck2/*/config.json || fail "the hyperparameter should be in the checkpoint"
+
+# Checkpoints have the code, but not other checkpoints.
+cmp -s model_def.c ck2/*/code/model_def.c || fail "the model definition should be in the checkpoint"
+[ -z "$(find ck2/*/code -name loop.json)" ] || fail "there should be no checkpoint in it"
 run "$det_run" model_def --config const.yaml --hparam net=none -b 3
 expect_status 1
 expect_err "hyperparameter 'net' is 'none', which is none of ours"
