@@ -1,6 +1,7 @@
-// Trains one of the two trials on this machine: mnist CONFIG [CHECKPOINTS [CHECKPOINT]]
+// Trains one of the two trials on this machine: mnist CONFIG [CHECKPOINTS]
 //
-// Checkpoints are kept in the folder CHECKPOINTS; training goes on from CHECKPOINT, if it is given.
+// Checkpoints are kept in the folder CHECKPOINTS. Whatever ended the program, starting it again
+// goes on from the newest one.
 #include <det/det.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,11 +22,12 @@ static void show(const det_report *r, void *user)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const char *config = argc > 1 ? argv[1] : "const.yaml";
     const det_trial_ops *ops = strstr(config, "tutorial") ? &MNistTutorial : &MNistTrial;
     det_trainer *trainer = det_init(.config = config);
     det_train(trainer, det_build_trial(trainer, ops), .on_report = show,
-              .checkpoint_dir = argc > 2 ? argv[2] : NULL, .resume = argc > 3 ? argv[3] : NULL);
+              .checkpoint_dir = argc > 2 ? argv[2] : NULL, .resume_newest = true);
     det_err err;
     int rc = det_check(&err);
     if (rc) fprintf(stderr, "%s\n", err.msg);

@@ -146,6 +146,7 @@ typedef struct det_train_opts {
     const char *checkpoint_dir;
     const char *code_dir; // with the model definition, which checkpoints get a copy of; NULL: none
     const char *resume;   // directory of a checkpoint to go on from
+    bool resume_newest;   // or the newest in checkpoint_dir that is whole, if there is one
     const char *metrics_file; // training and validation metrics are appended as lines of JSON
     det_report_fn on_report;
     void *report_user;

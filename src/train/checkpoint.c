@@ -231,6 +231,31 @@ int training_flush(struct training *run, det_err *err)
     return rc ? det_wrap(err, "checkpoint") : announce(run, err);
 }
 
+static int find_newest(struct training *run, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct ckpt_info info;
+    struct ckpt_list skipped = {0};
+    struct store *store = run->saver->store;
+    int rc = ckpt_find_newest(store, run->ctx->setup.trial_id, &arena, &info, &skipped, err);
+    for (size_t i = 0; i < skipped.n_damaged; i++)
+        training_warn(run, "checkpoint %s is not used: %s", skipped.damaged[i].name,
+                      skipped.damaged[i].reason);
+    if (!rc) run->resume = xstrdup(ckpt_file(store, info.id, NULL, &arena));
+    arena_done(&arena);
+    return rc == DET_ENOTFOUND ? det_ok(err) : rc;
+}
+
+static int read_code(struct training *run, det_err *err)
+{
+    int n_left_out = 0;
+    run->code = code_read(run->opts->code_dir, run->opts->checkpoint_dir, &n_left_out, err);
+    if (n_left_out)
+        training_warn(run, "%d files of '%s' are too large for checkpoints", n_left_out,
+                      run->opts->code_dir);
+    return run->code ? 0 : err->code;
+}
+
 int training_open_store(struct training *run, det_err *err)
 {
     if (!run->opts->checkpoint_dir) return 0;
@@ -241,13 +266,9 @@ int training_open_store(struct training *run, det_err *err)
     run->saver->store = store;
     run->saver->writer = ckpt_writer_new(store, err);
     if (!run->saver->writer) return err->code;
-    if (!run->opts->code_dir) return 0;
-    int n_left_out = 0;
-    run->code = code_read(run->opts->code_dir, run->opts->checkpoint_dir, &n_left_out, err);
-    if (n_left_out)
-        training_warn(run, "%d files of '%s' are too large for checkpoints", n_left_out,
-                      run->opts->code_dir);
-    return run->code ? 0 : err->code;
+    if (run->opts->code_dir) rc = read_code(run, err);
+    if (!rc && run->opts->resume_newest && !run->resume) rc = find_newest(run, err);
+    return rc;
 }
 
 void training_close(struct training *run)
@@ -305,8 +326,9 @@ static int read_position(const char *dir, struct training_state *out, det_err *e
 int training_read_state(struct training *run, det_err *err)
 {
     struct training_state saved;
-    const char *dir = run->opts->resume;
-    int rc = verify(dir, err);
+    const char *dir = run->resume;
+    int rc =
+        run->opts->resume ? verify(dir, err) : 0; // the newest one was looked for among whole ones
     if (rc) return det_wrap(err, "cannot resume");
     rc = read_position(dir, &saved, err);
     if (rc == DET_ENOTFOUND) {
@@ -341,7 +363,7 @@ static void compare_data(struct training *run)
 
 int training_resume(struct training *run, det_err *err)
 {
-    const char *dir = run->opts->resume;
+    const char *dir = run->resume;
     det_value *tree = objects_read(run->engine, dir, err);
     if (!tree) return det_wrap(err, "cannot resume");
     compare_data(run);

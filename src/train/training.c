@@ -293,7 +293,7 @@ static int start_callbacks(struct training *run, det_err *err)
         struct callback *cb = &ctx->callbacks[i];
         cb->started = true;
         if (!cb->ops->on_trial_startup) continue;
-        int rc = cb->ops->on_trial_startup(cb->self, run->state.batches, run->opts->resume, err);
+        int rc = cb->ops->on_trial_startup(cb->self, run->state.batches, run->resume, err);
         rc = callback_result(ctx, rc, cb->name, "on_trial_startup", err);
         if (rc) return rc;
     }
@@ -331,11 +331,11 @@ static int open_data(struct training *run, det_err *err)
 static int start(struct training *run, det_err *err)
 {
     run->ctx->batch_idx = -1;
-    int rc = run->opts->resume ? training_read_state(run, err) : 0;
+    int rc = run->resume ? training_read_state(run, err) : 0;
     run->ctx->initial_batch = run->state.batches;
     if (!rc) rc = start_callbacks(run, err);
     if (!rc) rc = open_data(run, err);
-    if (!rc && run->opts->resume) rc = training_resume(run, err);
+    if (!rc && run->resume) rc = training_resume(run, err);
     CALLBACKS(run->ctx, rc, err, on_training_start, err);
     if (!rc && run->opts->initial_validation && !run->state.batches)
         rc = training_validate(run, err);
@@ -391,7 +391,8 @@ void training_init(struct training *run, det_trial *trial, struct host *host,
                              .training = metrics_new(),
                              .validation_rows = metrics_new(),
                              .validation = metrics_new(),
-                             .best = metrics_new()};
+                             .best = metrics_new(),
+                             .resume = opts->resume ? xstrdup(opts->resume) : NULL};
     run->ctx->stop_requested = false;
     run->period[BOUNDARY_VALIDATE] = opts->min_validation_period;
     run->period[BOUNDARY_CHECKPOINT] = opts->min_checkpoint_period;
@@ -405,6 +406,7 @@ void training_done(struct training *run)
     metrics_free(run->validation_rows);
     metrics_free(run->validation);
     metrics_free(run->best);
+    free(run->resume);
     free(run->checkpoint);
     *run = (struct training){0};
 }

@@ -80,6 +80,7 @@ struct training {
     det_metrics *best;
     int64_t n_records; // of the present workload
     int64_t workload_start_us;
+    char *resume;     // directory of the checkpoint to go on from; NULL: none
     char *checkpoint; // directory of the last one
 };
 
@@ -107,7 +108,7 @@ int training_poll(struct training *run, det_err *err);
 int training_flush(struct training *run, det_err *err);
 int training_open_store(struct training *run, det_err *err);
 
-// To go on from opts->resume: first the position, later everything that was wrapped.
+// To go on from run->resume: first the position, later everything that was wrapped.
 int training_read_state(struct training *run, det_err *err);
 int training_resume(struct training *run, det_err *err);
 

@@ -225,6 +225,33 @@ static void test_resume__one_seed_gives_one_training(void **state)
     assert_same_file(first, second);
 }
 
+// Trains up to a batch, from the newest checkpoint in a folder; gives the last one.
+static void train_newest(const char *folder, int to, uint64_t seed, struct training_log *log)
+{
+    memset(log, 0, sizeof *log);
+    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}", .seed = seed);
+    train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(to),
+             .checkpoint_policy = DET_CHECKPOINT_NONE, .min_checkpoint_period = det_batches(1),
+             .checkpoint_dir = temp_path(folder), .resume_newest = true, LOG_TO(log));
+    det_trainer_free(t);
+}
+
+static void test_resume__newest_skips_damaged_ones(void **state)
+{
+    (void)state;
+    static struct training_log whole, log;
+    char command[400];
+    train_newest("whole", TOTAL, 7, &whole);
+    train_newest("damaged", 5, 7, &log);
+    assert_int_equal(log.n_warning, 0);
+    snprintf(command, sizeof command, "printf x >> '%s/state-dict.pth'", log.checkpoint);
+    assert_int_equal(system(command), 0);
+    train_newest("damaged", TOTAL, 1, &log);
+    assert_non_null(strstr(log.warning, "is not used: "));
+    assert_int_equal(log.checkpoint_batches[0], 5); // trained again, from 4
+    assert_same_file(whole.checkpoint, log.checkpoint);
+}
+
 static int noted_init(void *self, det_context *ctx, det_err *err)
 {
     det_context_set_metadata(ctx, "author", "a \"name\"");
@@ -354,6 +381,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_resume__transformer_is_exact_after_every_batch),
     TEST(test_resume__file_has_the_four_keys),
     TEST(test_resume__one_seed_gives_one_training),
+    TEST(test_resume__newest_skips_damaged_ones),
     TEST(test_resume__checkpoint_has_code_and_metadata),
     TEST(test_resume__from_another_trial_starts_counting_anew),
     TEST(test_resume__refuses_what_does_not_fit),
