@@ -6,7 +6,7 @@
 #include <stdalign.h>
 #include <stdint.h>
 
-enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20 };
+enum { FIRST_BLOCK_BYTES = 1024, LARGEST_BLOCK_BYTES = 1 << 20 };
 
 struct arena_block {
     struct arena_block *older;

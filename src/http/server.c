@@ -14,13 +14,16 @@
 #include <unistd.h>
 
 enum {
-    HEAD_BYTES = 32 << 10, // request line and headers: the memory of a connection
-    STREAM_BLOCK_BYTES = 4096,
+    CONNECTION_BYTES = 16 << 10, // half of it is for the request line and the headers
+    STREAM_BLOCK_BYTES = 1024,
     MAX_CONNECTIONS = 10000,
     HEAD_TIMEOUT_US = 10 * 1000000,
-    IDLE_TIMEOUT_US = 15 * 1000000,
+    IDLE_TIMEOUT_US = 12 * 1000000,
     MIN_BYTES_PER_S = 16 << 10,
     MAX_PEM_BYTES = 1 << 20,
+    // What one send can take. By itself it grows to megabytes, and a thousand clients that do not
+    // read would have us copy gigabytes before anybody else's turn comes.
+    SEND_BUFFER_BYTES = 128 << 10,
 };
 
 struct http_server {
@@ -274,6 +277,8 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        const int n_bytes = SEND_BUFFER_BYTES;
+        setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof n_bytes);
         *socket_context = slow_add(&server->clients, info->connect_fd);
         server->stats.n_connections++;
     } else {
@@ -308,7 +313,7 @@ static void start(struct http_server *server, int listen_fd, const char *cert, c
         flags, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)(o->max_connections ? o->max_connections : MAX_CONNECTIONS),
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_per_address,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((server->clients.idle_us + 999999) / 1000000),
