@@ -20,7 +20,8 @@ endif()
 
 # Tests of the real programs: each script gets the path of det; det-run is next to it.
 if(DET_TESTS)
-  file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh)
+  file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh
+       ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/lib\\.sh$")
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)
@@ -30,6 +31,9 @@ if(DET_TESTS)
   add_test(NAME e2e_kill_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/kill/kill.py
            $<TARGET_FILE:det-run> 200 all)
   set_tests_properties(e2e_kill_long PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
+           $<TARGET_FILE:det> 1000)
+  set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)
 endif()
 
 # Comparison of the engine with torch (python3-torch), see tests/parity/.

@@ -3,5 +3,5 @@
 
 #include "cli/command.h"
 
-extern const struct command cmd_config_check, cmd_help, cmd_preview_search, cmd_simulate_search,
-    cmd_version;
+extern const struct command cmd_config_check, cmd_help, cmd_master, cmd_preview_search, cmd_shim,
+    cmd_simulate_search, cmd_version;

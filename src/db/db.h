@@ -171,14 +171,13 @@ int db_allocations_list(struct db_reader *r, const struct db_filter *filter,
 int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
                         const struct db_page *page, struct arena *a, struct db_list *out,
                         det_err *err);
-int db_jobs_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
-                 struct arena *a, struct db_list *out, det_err *err);
 int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                   struct db_list *out, det_err *err);
 int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                       struct db_list *out, det_err *err);
 // Names of checkpoints that some trial started from.
-int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
+int db_warm_starts_list(struct db_reader *r, struct arena *a,
+                        struct db_list *out, // of const char *
                         det_err *err);
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                    det_err *err);

@@ -170,12 +170,6 @@ int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
     return list(r, NOUN_CHECKPOINT, filter, page, a, out, err);
 }
 
-int db_jobs_list(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
-                 struct arena *a, struct db_list *out, det_err *err)
-{
-    return list(r, NOUN_JOB, filter, page, a, out, err);
-}
-
 int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                   struct db_list *out, det_err *err)
 {

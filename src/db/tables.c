@@ -33,9 +33,6 @@ static const struct sort checkpoint_sorts[] = {
 
 static const struct sort allocation_sorts[] = {{"runId", "runId"}, {"startTime", "startTime"}};
 
-static const struct sort job_sorts[] = {
-    {"position", "position"}, {"priority", "priority"}, {"submissionTime", "submissionTime"}};
-
 static const struct sort user_sorts[] = {{"username", "username"}};
 
 #define SORTS(array) (array), STATIC_LEN(array)
@@ -51,7 +48,7 @@ const struct table tables[N_NOUN] = {
     [NOUN_METRIC_REPORT] = {"metrics", "report", &metric_report_table, NULL, NULL, 0},
     [NOUN_METRIC_SUMMARY] = {"summaries", "summary", &metric_summary_table, NULL, NULL, 0},
     [NOUN_LOG_LINE] = {"logs", "log line", &log_line_table, "id", NULL, 0},
-    [NOUN_JOB] = {"jobs", "job", &job_table, "jobId", SORTS(job_sorts)},
+    [NOUN_JOB] = {"jobs", "job", &job_table, "jobId", NULL, 0},
     [NOUN_USER] = {"users", "user", &user_table, "id", SORTS(user_sorts)},
     [NOUN_SESSION] = {"sessions", "session", &session_table, NULL, NULL, 0},
     [NOUN_TEMPLATE] = {"templates", "template", &config_template_table, "name", NULL, 0},

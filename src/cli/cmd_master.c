@@ -1,0 +1,118 @@
+// Unit cmd_master.c: det master: runs the master in the foreground; and det shim, which the master
+// starts around every task.
+#include "cli/cmd.h"
+
+#include "base/arena.h"
+#include "base/number.h"
+#include "master/master.h"
+#include "sys/log.h"
+#include "task/task.h"
+#include <limits.h>
+#include <unistd.h>
+
+enum { LOCK_FD = 3, DEFAULT_PORT = 8080 };
+
+static const char *data_dir(const struct call *call, struct arena *arena)
+{
+    const char *given = call_option(call, "data"), *home = getenv("DET_HOME");
+    const char *xdg = getenv("XDG_DATA_HOME"), *user = getenv("HOME");
+    if (given) return given;
+    if (home) return home;
+    if (xdg) return arena_printf(arena, "%s/det", xdg);
+    return user ? arena_printf(arena, "%s/.local/share/det", user) : NULL;
+}
+
+// The program that is running now, and one beside it.
+static const char *own_path(struct arena *arena, const char *sibling)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0) return NULL;
+    path[n] = 0;
+    char *slash = strrchr(path, '/');
+    if (!sibling) return arena_strdup(arena, path);
+    return arena_printf(arena, "%.*s/%s", (int)(slash - path), path, sibling);
+}
+
+static bool read_number(const struct call *call, const char *name, int64_t low, int64_t high,
+                        int64_t *out)
+{
+    const char *text = call_option(call, name);
+    if (!text) return true;
+    if (number_to_int(str_from(text), 10, out) && *out >= low && *out <= high) return true;
+    print_error("--%s must be a number between %lld and %lld, found '%s'", name, (long long)low,
+                (long long)high, text);
+    return false;
+}
+
+static int run_master(const struct call *call)
+{
+    struct arena arena = ARENA_INIT;
+    int64_t port = DEFAULT_PORT, slots = 0;
+    const char *dir = data_dir(call, &arena), *self = own_path(&arena, NULL);
+    const char *const shim[] = {self, "shim", NULL};
+    int status = EXIT_USAGE;
+    det_err err;
+    if (!read_number(call, "port", 0, 65535, &port) || !read_number(call, "slots", 1, 4096, &slots))
+        goto out;
+    status = EXIT_FAILED;
+    if (!dir || !self) {
+        print_error("there is no place for data: give --data, or set DET_HOME or HOME");
+        goto out;
+    }
+    if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
+    const struct master_opts opts = {
+        .data_dir = dir,
+        .port = (int)port,
+        .n_slots = (int)slots,
+        .shim = shim,
+        .runner = own_path(&arena, "det-run"),
+        .version = DET_VERSION,
+    };
+    status = EXIT_OK;
+    if (master_run(&opts, &err)) {
+        print_error("%s", err.msg);
+        status = EXIT_FAILED;
+    }
+out:
+    arena_done(&arena);
+    return status;
+}
+
+static const struct option master_options[] = {
+    {"data", 'd', "DIR", "Where everything is kept; $DET_HOME or ~/.local/share/det if not given."},
+    {"port", 'p', "N", "Port on the loopback interface; 8080 if not given, 0: any free one."},
+    {"slots", 's', "N", "How many slots this machine has; its GPUs, or one, if not given."},
+    {"debug", 0, NULL, "Logs more."},
+};
+
+const struct command cmd_master = {
+    .noun = "master",
+    .args = "",
+    .help =
+        "Runs the master in the foreground. It keeps experiments, runs their trials and answers "
+        "all other commands. Tasks go on when it is stopped, and the next master finds them.",
+    .example = "det master --port 8080",
+    .options = master_options,
+    .n_options = sizeof master_options / sizeof *master_options,
+    .run = run_master,
+};
+
+static int run_shim(const struct call *call)
+{
+    det_err err;
+    if (!task_shim_run(call->args[0], LOCK_FD, &err)) return EXIT_OK;
+    print_error("%s", err.msg);
+    return EXIT_FAILED;
+}
+
+const struct command cmd_shim = {
+    .noun = "shim",
+    .args = "DIR",
+    .min_args = 1,
+    .max_args = 1,
+    .help = "Runs one task and writes down what becomes of it. The master starts this; people have "
+            "no use for it.",
+    .example = "det shim /var/lib/det/run/7",
+    .run = run_shim,
+};

@@ -1,0 +1,201 @@
+// Unit api.c: what handlers have in common: transactions, keys, answers, lists.
+#include "master/api.h"
+
+#include "base/assert.h"
+#include "sys/clock.h"
+
+enum { MAX_KEY_BYTES = 128 };
+
+const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
+
+// A request that waits for its transaction. Lives in the request's arena.
+struct pending_key {
+    struct http_request *req;
+    const char *key; // NULL: none
+    struct buf json;
+    bool has_json;
+    void (*done)(void *ctx, int code, const det_err *err);
+    void *ctx;
+    struct pending_key *next; // among those with a key
+};
+
+static int later(struct http_request *req)
+{
+    struct identity *who = identity_of(req);
+    if (who->waits) return 0; // it is handled for a second time
+    who->waits = true;
+    return http_later(req);
+}
+
+static bool is_pending(const struct master *m, const char *key)
+{
+    for (const struct pending_key *p = m->pending_keys; p; p = p->next)
+        if (str_eqz(str_from(p->key), key)) return true;
+    return false;
+}
+
+static void handle_again(void *ctx, int code, const det_err *why)
+{
+    struct http_request *req = ctx;
+    det_err err = *why;
+    if (!code) code = req->route->handle(req, &err);
+    if (code) http_reply_error(req, &err);
+}
+
+struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
+{
+    struct master *m = req->user;
+    const char *key = http_header(req, "Idempotency-Key");
+    bool used = false;
+    *rc = 0;
+    if (db_is_full(m->db))
+        *rc =
+            det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
+    else if (key && (strlen(key) > MAX_KEY_BYTES || !*key))
+        *rc = det_fail(err, DET_EINVAL, "an Idempotency-Key has 1 to %d bytes", MAX_KEY_BYTES);
+    else if (key)
+        *rc = db_key_find(m->reader, key, &used, err);
+    if (*rc) return NULL;
+    if (used) {
+        http_reply_empty(req);
+        return NULL;
+    }
+    if (key && is_pending(m, key)) { // look again when the one before is through
+        db_tx_submit(db_tx_new(m->db), handle_again, req);
+        *rc = later(req);
+        return NULL;
+    }
+    return db_tx_new(m->db);
+}
+
+static void answer(void *ctx, int code, const det_err *err)
+{
+    struct pending_key *p = ctx;
+    struct master *m = p->req->user;
+    struct pending_key **at = &m->pending_keys;
+    while (*at && *at != p)
+        at = &(*at)->next;
+    if (*at) *at = p->next;
+    if (p->done)
+        p->done(p->ctx, code, err);
+    else if (code)
+        http_reply_error(p->req, err);
+    else if (p->has_json)
+        http_reply_json(p->req, 200, &p->json);
+    else
+        http_reply_empty(p->req);
+    if (code && p->has_json) buf_done(&p->json);
+}
+
+static struct pending_key *add_key(struct http_request *req, struct db_tx *tx)
+{
+    struct master *m = req->user;
+    struct pending_key *p = arena_alloc(req->arena, sizeof *p);
+    p->req = req;
+    p->key = http_header(req, "Idempotency-Key");
+    if (p->key) {
+        db_key_use(tx, p->key, clock_unix_us());
+        p->next = m->pending_keys;
+        m->pending_keys = p;
+    }
+    return p;
+}
+
+int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *json)
+{
+    if (rc) {
+        db_tx_free(tx);
+        if (json) buf_done(json);
+        return rc;
+    }
+    struct pending_key *p = add_key(req, tx);
+    if (json) {
+        p->has_json = true;
+        p->json = *json;
+    }
+    db_tx_submit_must(tx, answer, p);
+    return later(req);
+}
+
+int api_finish_later(struct http_request *req, struct db_tx *tx,
+                     void (*done)(void *ctx, int code, const det_err *err), void *ctx)
+{
+    struct pending_key *p = add_key(req, tx);
+    p->done = done;
+    p->ctx = ctx;
+    db_tx_submit(tx, answer, p);
+    return later(req);
+}
+
+void api_put_record(struct json_writer *w, struct arena *arena, const struct field_table *table,
+                    const void *record)
+{
+    json_put_doc(w, field_write(arena, table, record, true));
+}
+
+void api_reply_record(struct http_request *req, const char *name, const struct field_table *table,
+                      const void *record)
+{
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, name);
+    api_put_record(&w, req->arena, table, record);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+}
+
+struct db_page api_page_of(const struct api_page *page)
+{
+    return (struct db_page){.after = page->after,
+                            .offset = page->offset,
+                            .limit = page->limit,
+                            .sort = page->sort_by,
+                            .descending = page->order_by,
+                            .want_total = true};
+}
+
+// The key of the last record, as text.
+static const char *last_key(struct http_request *req, const struct field_table *table,
+                            const struct db_list *list, const char *key)
+{
+    const struct field *f = field_find_row(table->fields, table->n, str_from(key));
+    const char *member = (const char *)list->items + (list->n - 1) * table->size + f->offset;
+    if (f->type == FIELD_INT)
+        return arena_printf(req->arena, "%lld", (long long)*(const int64_t *)member);
+    return *(const char *const *)member;
+}
+
+void api_reply_list(struct http_request *req, const char *name, const struct field_table *table,
+                    const struct db_list *list, const char *key)
+{
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, name);
+    json_open_list(&w);
+    for (size_t i = 0; i < list->n; i++)
+        api_put_record(&w, req->arena, table, (const char *)list->items + i * table->size);
+    json_close(&w);
+    json_key(&w, "pagination");
+    json_open_map(&w);
+    json_key(&w, "total");
+    json_put_int(&w, list->total);
+    if (list->n && (int64_t)list->n < list->total) {
+        json_key(&w, "next");
+        json_put_str(&w, last_key(req, table, list, key));
+    }
+    json_close(&w);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+}
+
+struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n)
+{
+    struct doc *list = doc_new(arena, DOC_LIST);
+    for (size_t i = 0; i < n; i++)
+        doc_append(list, doc_new_str(arena, items[i]));
+    return n ? list : NULL;
+}

@@ -1,0 +1,195 @@
+// Unit api_checkpoint.c: routes about checkpoints.
+#include "master/routes.h"
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "master/create.h"
+#include "master/reports.h"
+#include "master/retention.h"
+
+// --- from tasks
+
+struct checkpoint_body {
+    const char *uuid;
+    int64_t run_id, steps;
+    const struct doc *resources, *metadata;
+};
+
+#define F(kind, member, ...) \
+    .type = kind, .offset = offsetof(struct checkpoint_body, member), __VA_ARGS__
+
+static const struct field checkpoint_fields[] = {
+    {.name = "uuid", F(FIELD_STR, uuid, .required = true, .help = "Its name.")},
+    {.name = "trialRunId", F(FIELD_INT, run_id, .required = true, .help = "Which run reports.")},
+    {.name = "stepsCompleted",
+     F(FIELD_INT, steps, .required = true, FIELD_MIN(0), .help = "Batches trained by then.")},
+    {.name = "resources", F(FIELD_MAP, resources, .help = "Files and their sizes.")},
+    {.name = "metadata", F(FIELD_MAP, metadata, .help = "Whatever the trial says about it.")},
+};
+#undef F
+static const struct field_table body_table = {.size = sizeof(struct checkpoint_body),
+                                              FIELD_ROWS(checkpoint_fields)};
+
+static int64_t size_of(const struct doc *resources)
+{
+    int64_t total = 0, n;
+    for (const struct doc *d = resources ? resources->first : NULL; d; d = d->next)
+        if (doc_integer(d, &n) && n > 0) total += n;
+    return total;
+}
+
+static int post_checkpoint(struct http_request *req, det_err *err)
+{
+    const struct checkpoint_body *body = req->input;
+    const struct identity *who = identity_of(req);
+    struct live_trial *t = who->trial;
+    if (body->run_id != t->row.run_id)
+        return det_fail(err, DET_ESTATE, "run %lld was replaced by run %lld",
+                        (long long)body->run_id, (long long)t->row.run_id);
+    struct checkpoint c = {
+        .uuid = body->uuid,
+        .allocation_id = who->allocation->row.id,
+        .steps_completed = body->steps,
+        .size_bytes = size_of(body->resources),
+        .resources = body->resources,
+        .metadata = body->metadata,
+    };
+    int rc;
+    struct db_tx *tx = api_begin(req, &rc, err);
+    if (!tx) return rc;
+    rc = report_checkpoint(t, &c, tx, err);
+    return api_finish(req, tx, rc, NULL);
+}
+
+// --- lists
+
+struct list_query {
+    struct api_page page;
+    LIST_OF(const char *) states;
+};
+
+static const struct field text_item = {.type = FIELD_STR};
+static const struct field list_fields[] = {
+    API_PAGE_FIELDS(struct list_query, page),
+    {.name = "states",
+     .type = FIELD_LIST,
+     .offset = offsetof(struct list_query, states),
+     .item = &text_item,
+     .help = "One of these states."},
+};
+static const struct field_table list_table = {.size = sizeof(struct list_query),
+                                              FIELD_ROWS(list_fields)};
+
+static int list(struct http_request *req, struct db_filter filter, det_err *err)
+{
+    struct master *m = req->user;
+    const struct list_query *q = req->query;
+    const struct db_page page = api_page_of(&q->page);
+    struct db_list found;
+    filter.states = api_list_doc(req->arena, q->states.items, q->states.n);
+    int rc = db_checkpoints_list(m->reader, &filter, &page, req->arena, &found, err);
+    if (rc) return rc;
+    api_reply_list(req, "checkpoints", &checkpoint_table, &found, "uuid");
+    return 0;
+}
+
+static int list_of_experiment(struct http_request *req, det_err *err)
+{
+    return list(req, (struct db_filter){.experiment_id = http_param_int(req, "experiment")}, err);
+}
+
+static int list_of_trial(struct http_request *req, det_err *err)
+{
+    return list(req, (struct db_filter){.trial_id = http_param_int(req, "trial")}, err);
+}
+
+// --- one
+
+static int find(struct http_request *req, struct checkpoint *out, det_err *err)
+{
+    struct master *m = req->user;
+    struct str uuid = http_param(req, "uuid");
+    return db_checkpoint_find(m->reader, arena_strndup(req->arena, uuid.ptr, uuid.len), req->arena,
+                              out, err);
+}
+
+static int get_checkpoint(struct http_request *req, det_err *err)
+{
+    struct checkpoint c;
+    int rc = find(req, &c, err);
+    if (rc) return rc;
+    api_reply_record(req, "checkpoint", &checkpoint_table, &c);
+    return 0;
+}
+
+// The directory of an experiment's checkpoints, and who owns it.
+static int find_storage(struct http_request *req, int64_t experiment_id, const char **dir,
+                        int64_t *owner, det_err *err)
+{
+    struct master *m = req->user;
+    struct live_experiment *e = experiment_new(m);
+    struct str complete, original;
+    int rc = db_experiment_find(m->reader, experiment_id, &e->arena, &e->row, err);
+    if (!rc) rc = db_config_find(m->reader, experiment_id, &e->arena, &complete, &original, err);
+    if (!rc) rc = create_read_stored(e, complete, err);
+    if (!rc) {
+        *dir = arena_strdup(req->arena, e->checkpoint_dir);
+        *owner = e->row.user_id;
+    }
+    experiment_free(e);
+    return rc;
+}
+
+// One of the files that the record lists: no other name is ever opened.
+static int get_file(struct http_request *req, det_err *err)
+{
+    struct checkpoint c;
+    const char *dir;
+    int64_t owner;
+    struct str name = http_param(req, "file");
+    const char *file = arena_strndup(req->arena, name.ptr, name.len);
+    int rc = find(req, &c, err);
+    if (rc) return rc;
+    if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
+        return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
+    rc = find_storage(req, c.experiment_id, &dir, &owner, err);
+    if (rc) return rc;
+    const char *path = arena_printf(req->arena, "%s/%s/%s", dir, c.uuid, file);
+    return http_reply_file(req, path, http_content_type(HTTP_BYTES), file, err);
+}
+
+static int delete_checkpoint(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    struct checkpoint c, *one = &c;
+    const char *dir;
+    int64_t owner;
+    int rc = find(req, &c, err);
+    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &owner, err);
+    if (!rc) rc = auth_may_change(req, owner, err);
+    if (rc) return rc;
+    const struct live_trial *t = set_find(&m->trials, c.trial_id);
+    if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c.uuid))
+        return det_fail(err, DET_ESTATE, "trial %lld would resume from it", (long long)t->row.id);
+    struct db_tx *tx = api_begin(req, &rc, err);
+    if (!tx) return rc;
+    checkpoints_remove(m, dir, &one, 1); // submitted first, so durable when this one is
+    return api_finish(req, tx, 0, NULL);
+}
+
+static const struct http_route routes[] = {
+    {HTTP_POST, "/api/v1/checkpoints", .auth = HTTP_AUTH_TASK, .handle = post_checkpoint,
+     .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
+    {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .handle = list_of_experiment,
+     .query = &list_table, .summary = "Lists the checkpoints of an experiment."},
+    {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_ANY,
+     .handle = list_of_trial, .query = &list_table, .summary = "Lists the checkpoints of a trial."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .handle = get_checkpoint,
+     .summary = "Describes a checkpoint."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .handle = get_file,
+     .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
+    {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .handle = delete_checkpoint,
+     .summary = "Deletes a checkpoint."},
+};
+
+const struct http_table checkpoint_routes = HTTP_TABLE(routes);

@@ -1,0 +1,190 @@
+// Unit api_experiment.c: routes that find and describe experiments.
+#include "master/routes.h"
+
+// --- finding
+
+struct list_query {
+    struct api_page page;
+    LIST_OF(const char *) states, labels;
+    LIST_OF(int64_t) users;
+    const char *name, *description;
+    int archived;
+};
+
+static const struct field text_item = {.type = FIELD_STR}, int_item = {.type = FIELD_INT};
+
+#define F(kind, member, ...) \
+    .type = kind, .offset = offsetof(struct list_query, member), __VA_ARGS__
+
+static const struct field list_fields[] = {
+    API_PAGE_FIELDS(struct list_query, page),
+    {.name = "states", F(FIELD_LIST, states, .item = &text_item, .help = "One of these states.")},
+    {.name = "labels", F(FIELD_LIST, labels, .item = &text_item, .help = "All of these labels.")},
+    {.name = "userIds", F(FIELD_LIST, users, .item = &int_item, .help = "Of these users.")},
+    {.name = "name", F(FIELD_STR, name, .help = "Contained in the name.")},
+    {.name = "description", F(FIELD_STR, description, .help = "Contained in the description.")},
+    {.name = "archived", F(FIELD_TRI, archived, .help = "Only archived ones, or only others.")},
+};
+#undef F
+
+static const struct field_table list_table = {.size = sizeof(struct list_query),
+                                              FIELD_ROWS(list_fields)};
+
+static int list_experiments(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct list_query *q = req->query;
+    struct doc *users = q->users.n ? doc_new(req->arena, DOC_LIST) : NULL;
+    for (size_t i = 0; i < q->users.n; i++)
+        doc_append(users, doc_new_int(req->arena, q->users.items[i]));
+    const struct db_filter filter = {
+        .states = api_list_doc(req->arena, q->states.items, q->states.n),
+        .labels = api_list_doc(req->arena, q->labels.items, q->labels.n),
+        .users = users,
+        .name = q->name,
+        .description = q->description,
+        .archived = (enum tri)q->archived,
+    };
+    const struct db_page page = api_page_of(&q->page);
+    struct db_list list;
+    int rc = db_experiments_list(m->reader, &filter, &page, req->arena, &list, err);
+    if (rc) return rc;
+    api_reply_list(req, "experiments", &experiment_table, &list, "id");
+    return 0;
+}
+
+static struct live_experiment *live(struct http_request *req)
+{
+    struct master *m = req->user;
+    return set_find(&m->experiments, http_param_int(req, "experiment"));
+}
+
+static int find_row(struct http_request *req, struct experiment *out, det_err *err)
+{
+    struct master *m = req->user;
+    return db_experiment_find(m->reader, http_param_int(req, "experiment"), req->arena, out, err);
+}
+
+// Why its trials wait for slots, if they do.
+static void put_waiting(struct json_writer *w, struct live_experiment *e)
+{
+    for (size_t i = 0; e && i < e->trials.n; i++) {
+        struct live_trial *t = e->trials.items[i].value;
+        struct buf why = BUF_INIT(1024);
+        if (!t->allocation || t->allocation->row.state != ALLOCATION_PENDING) continue;
+        schedule_explain(e->master, t->allocation, &why);
+        json_key(w, "waiting");
+        json_put_strn(w, buf_str(&why));
+        buf_done(&why);
+        return;
+    }
+}
+
+// The stored configuration, with secrets hidden.
+static int show_config(struct http_request *req, const struct experiment *row,
+                       const struct doc **out, struct str *original, det_err *err)
+{
+    struct master *m = req->user;
+    struct diag_list diags = DIAG_INIT(req->arena);
+    const struct config_opts opts = {.source = "stored configuration"};
+    struct exp_config cfg;
+    struct job_config job;
+    struct str complete;
+    int rc = db_config_find(m->reader, row->id, req->arena, &complete, original, err);
+    if (rc) return rc;
+    if (row->kind == EXPERIMENT_GENERIC) {
+        rc = job_config_read(req->arena, complete, &opts, &job, &diags);
+        if (!rc) *out = job_config_write(req->arena, &job, true);
+    } else {
+        rc = exp_config_read(req->arena, complete, &opts, &cfg, &diags);
+        if (!rc) *out = exp_config_write(req->arena, &cfg, true);
+    }
+    return rc ? diag_fail(&diags, err) : 0;
+}
+
+static int get_experiment(struct http_request *req, det_err *err)
+{
+    struct experiment row;
+    const struct doc *config = NULL;
+    struct str original;
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    int rc = find_row(req, &row, err);
+    if (!rc) rc = show_config(req, &row, &config, &original, err);
+    if (rc) return rc;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "experiment");
+    api_put_record(&w, req->arena, &experiment_table, &row);
+    json_key(&w, "config");
+    json_put_doc(&w, config);
+    put_waiting(&w, live(req));
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
+static int get_model_definition(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    struct experiment row;
+    int rc = find_row(req, &row, err);
+    if (!rc && !row.context)
+        rc = det_fail(err, DET_ENOTFOUND, "experiment %lld has no model definition",
+                      (long long)row.id);
+    if (rc) return rc;
+    const char *path = arena_printf(req->arena, "%s/contexts/%s", m->data_dir, row.context);
+    const char *name = arena_printf(req->arena, "experiment_%lld_model_def.tar", (long long)row.id);
+    return http_reply_file(req, path, "application/x-tar", name, err);
+}
+
+static int get_labels(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    struct db_list list;
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    int rc = db_labels_list(m->reader, req->arena, &list, err);
+    if (rc) return rc;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "labels");
+    json_put_doc(&w, api_list_doc(req->arena, list.items, list.n)
+                         ? api_list_doc(req->arena, list.items, list.n)
+                         : doc_new(req->arena, DOC_LIST));
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
+static int best_metric(struct http_request *req, det_err *err)
+{
+    struct live_experiment *e = live(req);
+    if (!e || !e->row.best_trial_id.is_set)
+        return det_fail(err, DET_ENOTFOUND, "no validation has been reported yet");
+    struct buf out = BUF_INIT(1024);
+    struct json_writer w;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "metric");
+    json_put_double(&w, e->row.best_metric);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
+#define AT "/api/v1/experiments/{experiment:int}"
+
+static const struct http_route routes[] = {
+    {HTTP_GET, "/api/v1/experiments", .handle = list_experiments, .query = &list_table,
+     .summary = "Lists experiments."},
+    {HTTP_GET, "/api/v1/experiment/labels", .handle = get_labels, .summary = "Lists all labels."},
+    {HTTP_GET, AT, .handle = get_experiment,
+     .summary = "Describes an experiment, with its configuration."},
+    {HTTP_GET, AT "/model_def", .handle = get_model_definition, .content = HTTP_BYTES,
+     .summary = "The model definition as it was uploaded."},
+    {HTTP_GET, AT "/searcher/best_searcher_validation_metric", .auth = HTTP_AUTH_ANY,
+     .handle = best_metric, .summary = "The best value of the searcher's metric so far."},
+};
+
+const struct http_table experiment_routes = HTTP_TABLE(routes);

@@ -1,0 +1,340 @@
+// Unit api_user.c: routes about users: logging in and out, accounts, passwords. Passwords are
+// hashed with argon2id, in the background; guessing is slowed down.
+#include "master/routes.h"
+
+#include "base/mem.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include <sodium.h>
+
+enum {
+    MAX_FAILURES = 5, // of a name, within
+    WINDOW_US = 60 * 1000000,
+    MAX_TRACKED = 1000, // names
+    MAX_PASSWORD_BYTES = 1024,
+};
+
+static const int64_t session_us = 30LL * 24 * 3600 * 1000000;
+
+// --- guessing
+
+struct throttle {
+    char name[64];
+    int64_t since_us; // of the monotonic clock
+    int n_failures;
+    struct throttle *next;
+};
+
+static struct throttle *find_throttle(struct master *m, const char *name)
+{
+    struct throttle *t = m->throttle;
+    while (t && strncmp(t->name, name, sizeof t->name - 1) != 0)
+        t = t->next;
+    return t;
+}
+
+static bool is_throttled(struct master *m, const char *name)
+{
+    struct throttle *t = find_throttle(m, name);
+    return t && t->n_failures >= MAX_FAILURES && clock_mono_us() - t->since_us < WINDOW_US;
+}
+
+// Forgets the oldest when there are too many: names are the clients' choice.
+static void drop_last(struct master *m)
+{
+    int n = 0;
+    for (struct throttle **at = &m->throttle; *at; at = &(*at)->next)
+        if (++n > MAX_TRACKED) {
+            struct throttle *old = *at;
+            *at = old->next;
+            free(old);
+            return;
+        }
+}
+
+static void note_failure(struct master *m, const char *name)
+{
+    struct throttle *t = find_throttle(m, name);
+    if (!t) {
+        t = xcalloc(1, sizeof *t);
+        snprintf(t->name, sizeof t->name, "%s", name);
+        t->next = m->throttle;
+        m->throttle = t;
+        drop_last(m);
+    }
+    if (clock_mono_us() - t->since_us >= WINDOW_US) {
+        t->since_us = clock_mono_us();
+        t->n_failures = 0;
+    }
+    t->n_failures++;
+}
+
+static void forget_failures(struct master *m, const char *name)
+{
+    struct throttle *t = find_throttle(m, name);
+    if (t) t->n_failures = 0;
+}
+
+void users_close(struct master *m)
+{
+    for (struct throttle *t = m->throttle, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
+    m->throttle = NULL;
+}
+
+// --- logging in
+
+struct login_body {
+    const char *username, *password;
+};
+
+static const struct field login_fields[] = {
+    {.name = "username",
+     .type = FIELD_STR,
+     .offset = offsetof(struct login_body, username),
+     .required = true,
+     .help = "Name."},
+    {.name = "password",
+     .type = FIELD_STR,
+     .offset = offsetof(struct login_body, password),
+     .required = true,
+     .secret = true,
+     .help = "Password."},
+};
+static const struct field_table login_table = {.size = sizeof(struct login_body),
+                                               FIELD_ROWS(login_fields)};
+
+struct login {
+    struct http_request *req;
+    const char *username, *password, *hash, *token;
+    struct user user;
+    bool known, good;
+};
+
+// Of a password that nobody knows, for names that there are not: the answer must take as long as
+// for others.
+static const char dummy_hash[] = "$argon2id$v=19$m=65536,t=2,p=1$+wKJP94lwGVVtgKRGE9JW"
+                                 "A$0y2TJm3thekH6xzDzKeevb7X3WQgFeLAee3cTHK2QyQ";
+
+static void verify(void *ctx)
+{
+    struct login *l = ctx;
+    l->good = !crypto_pwhash_str_verify(l->hash, l->password, strlen(l->password)) && l->known;
+}
+
+static void on_session(void *ctx, int code, const det_err *err)
+{
+    struct login *l = ctx;
+    struct buf out = BUF_INIT(1 << 16);
+    struct json_writer w;
+    if (code) {
+        http_reply_error(l->req, err);
+        return;
+    }
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "token");
+    json_put_str(&w, l->token);
+    json_key(&w, "user");
+    api_put_record(&w, l->req->arena, &user_table, &l->user);
+    json_close(&w);
+    http_reply_json(l->req, 200, &out);
+}
+
+static void verified(void *ctx)
+{
+    struct login *l = ctx;
+    struct master *m = l->req->user;
+    det_err err;
+    if (!l->good) {
+        note_failure(m, l->username);
+        log_warn("a login as '%.60s' from %s failed", l->username, http_peer(l->req));
+        det_fail(&err, DET_EAUTH, "the name or the password is wrong");
+        http_reply_error(l->req, &err);
+        return;
+    }
+    forget_failures(m, l->username);
+    const struct session session = {.user_id = l->user.id,
+                                    .expires_us = clock_unix_us() + session_us};
+    struct db_tx *tx = db_tx_new(m->db);
+    l->token = auth_new_session(m, &session, l->req->arena, tx);
+    db_tx_submit(tx, on_session, l);
+}
+
+static int post_login(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct login_body *body = req->input;
+    struct login *l = arena_alloc(req->arena, sizeof *l);
+    l->req = req;
+    l->username = body->username;
+    l->password = body->password;
+    if (strlen(body->password) > MAX_PASSWORD_BYTES)
+        return det_fail(err, DET_EINVAL, "a password has at most %d bytes", MAX_PASSWORD_BYTES);
+    if (is_throttled(m, l->username)) {
+        http_set_header(req, "Retry-After", "60");
+        return det_fail(err, DET_EBUSY, "too many failed logins; wait a minute");
+    }
+    l->known = !db_user_find_name(m->reader, l->username, req->arena, &l->user, NULL) &&
+               l->user.active &&
+               !db_password_find(m->reader, l->user.id, req->arena, &l->hash, NULL);
+    if (!l->known) l->hash = dummy_hash;
+    worker_run(m->worker, verify, verified, l);
+    return http_later(req);
+}
+
+static int post_logout(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    int rc;
+    struct db_tx *tx = api_begin(req, &rc, err);
+    if (!tx) return rc;
+    db_session_delete(tx, auth_hash(m, http_token(req), req->arena));
+    return api_finish(req, tx, 0, NULL);
+}
+
+// --- accounts
+
+static int get_me(struct http_request *req, det_err *err)
+{
+    (void)err;
+    api_reply_record(req, "user", &user_table, &identity_of(req)->user);
+    return 0;
+}
+
+static int list_users(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    struct db_list list = {0};
+    int rc = db_users_list(m->reader, NULL, req->arena, &list, err);
+    if (rc) return rc;
+    list.total = (int64_t)list.n;
+    api_reply_list(req, "users", &user_table, &list, "id");
+    return 0;
+}
+
+struct user_body {
+    const char *username, *display_name, *password;
+    int admin, active; // enum tri
+};
+
+#define F(kind, member, ...) .type = kind, .offset = offsetof(struct user_body, member), __VA_ARGS__
+static const struct field user_fields[] = {
+    {.name = "username", F(FIELD_STR, username, .help = "Name to log in with.")},
+    {.name = "displayName", F(FIELD_STR, display_name, .help = "Name to show.")},
+    {.name = "password", F(FIELD_STR, password, .secret = true, .help = "Password.")},
+    {.name = "admin", F(FIELD_TRI, admin, .help = "May manage users and slots.")},
+    {.name = "active", F(FIELD_TRI, active, .help = "May log in.")},
+};
+#undef F
+static const struct field_table user_body_table = {.size = sizeof(struct user_body),
+                                                   FIELD_ROWS(user_fields)};
+
+// A change of an account, whose password may have to be hashed first.
+struct account {
+    struct http_request *req;
+    struct user row;
+    const char *password; // NULL: unchanged
+    char hash[crypto_pwhash_STRBYTES];
+    bool hashed;
+};
+
+static void hash_password(void *ctx)
+{
+    struct account *a = ctx;
+    a->hashed =
+        !crypto_pwhash_str(a->hash, a->password, strlen(a->password),
+                           crypto_pwhash_OPSLIMIT_INTERACTIVE, crypto_pwhash_MEMLIMIT_INTERACTIVE);
+}
+
+static void on_account(void *ctx, int code, const det_err *err)
+{
+    struct account *a = ctx;
+    if (code)
+        http_reply_error(a->req, err);
+    else
+        api_reply_record(a->req, "user", &user_table, &a->row);
+}
+
+// Other sessions of the user end when the password changes or the account is closed.
+static void save_account(void *ctx)
+{
+    struct account *a = ctx;
+    struct master *m = a->req->user;
+    det_err err;
+    if (a->password && !a->hashed) {
+        det_fail(&err, DET_ENOMEM, "there is no memory to hash the password");
+        http_reply_error(a->req, &err);
+        return;
+    }
+    struct db_tx *tx = db_tx_new(m->db);
+    a->row.modified_us = clock_unix_us();
+    db_user_save(tx, &a->row);
+    if (a->password) db_password_save(tx, a->row.id, a->hash);
+    if (a->password || !a->row.active) db_sessions_delete_of_user(tx, a->row.id);
+    db_tx_submit(tx, on_account, a);
+}
+
+static int change_account(struct http_request *req, struct account *a, det_err *err)
+{
+    struct master *m = req->user;
+    if (a->password && (strlen(a->password) < 8 || strlen(a->password) > MAX_PASSWORD_BYTES))
+        return det_fail(err, DET_EINVAL, "a password has 8 to %d bytes", MAX_PASSWORD_BYTES);
+    a->req = req;
+    if (a->password)
+        worker_run(m->worker, hash_password, save_account, a);
+    else
+        save_account(a);
+    return http_later(req);
+}
+
+static int post_user(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct user_body *body = req->input;
+    struct account *a = arena_alloc(req->arena, sizeof *a);
+    if (!body->username || !*body->username || strlen(body->username) > 60)
+        return det_fail(err, DET_EINVAL, "a username has 1 to 60 bytes");
+    a->row = (struct user){.id = m->next_user++,
+                           .username = body->username,
+                           .display_name = body->display_name,
+                           .admin = body->admin == TRI_TRUE,
+                           .active = body->active != TRI_FALSE};
+    a->password = body->password;
+    return change_account(req, a, err);
+}
+
+static int patch_user(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct user_body *body = req->input;
+    const struct identity *who = identity_of(req);
+    struct account *a = arena_alloc(req->arena, sizeof *a);
+    int rc = db_user_find(m->reader, http_param_int(req, "user"), req->arena, &a->row, err);
+    if (!rc) rc = auth_may_change(req, a->row.id, err);
+    if (rc) return rc;
+    if ((body->admin || body->active || body->username) && !who->user.admin)
+        return det_fail(err, DET_EDENIED, "only an administrator may change this");
+    if (body->username) a->row.username = body->username;
+    if (body->display_name) a->row.display_name = body->display_name;
+    if (body->admin) a->row.admin = body->admin == TRI_TRUE;
+    if (body->active) a->row.active = body->active == TRI_TRUE;
+    a->password = body->password;
+    return change_account(req, a, err);
+}
+
+static const struct http_route routes[] = {
+    {HTTP_POST, "/api/v1/auth/login", .auth = HTTP_AUTH_NONE, .handle = post_login,
+     .input = &login_table, .summary = "Gives a token for a name and a password."},
+    {HTTP_POST, "/api/v1/auth/logout", .handle = post_logout, .summary = "Ends the session."},
+    {HTTP_GET, "/api/v1/me", .handle = get_me, .summary = "Who is calling."},
+    {HTTP_GET, "/api/v1/users", .handle = list_users, .summary = "Lists users."},
+    {HTTP_POST, "/api/v1/users", .auth = HTTP_AUTH_ADMIN, .handle = post_user,
+     .input = &user_body_table, .summary = "Makes a user."},
+    {HTTP_PATCH, "/api/v1/users/{user:int}", .handle = patch_user, .input = &user_body_table,
+     .summary = "Changes a user."},
+};
+
+const struct http_table user_routes = HTTP_TABLE(routes);

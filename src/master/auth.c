@@ -1,0 +1,133 @@
+// Unit auth.c: tokens and who they speak for.
+#include "master/auth.h"
+
+#include "base/assert.h"
+#include "sys/clock.h"
+#include "sys/fs.h"
+#include <sodium.h>
+#include <sys/stat.h>
+
+enum { TOKEN_BYTES = 32, HASH_BYTES = 32 };
+
+static int read_key(struct master *m, const char *path, det_err *err)
+{
+    struct buf key = BUF_INIT(sizeof m->token_key);
+    int rc = fs_read(path, &key, err);
+    if (!rc && key.len != sizeof m->token_key)
+        rc = det_fail(err, DET_ECORRUPT, "'%s' is not a key", path);
+    if (!rc) memcpy(m->token_key, key.ptr, sizeof m->token_key);
+    buf_done(&key);
+    return rc;
+}
+
+static int make_key(struct master *m, const char *path, det_err *err)
+{
+    struct fs_writer w;
+    randombytes_buf(m->token_key, sizeof m->token_key);
+    mode_t mask = umask(0077);
+    int rc = fs_writer_open(&w, path, err);
+    if (!rc) rc = fs_writer_add(&w, m->token_key, sizeof m->token_key, err);
+    if (!rc) rc = fs_writer_commit(&w, err);
+    fs_writer_close(&w);
+    umask(mask);
+    return rc;
+}
+
+int auth_open(struct master *m, det_err *err)
+{
+    if (sodium_init() < 0) return det_fail(err, DET_EIO, "there is no source of random numbers");
+    const char *path = arena_printf(&m->arena, "%s/secret.key", m->data_dir);
+    int rc = read_key(m, path, err);
+    return rc == DET_ENOTFOUND ? make_key(m, path, err) : rc;
+}
+
+void auth_close(struct master *m)
+{
+    sodium_memzero(m->token_key, sizeof m->token_key);
+}
+
+struct str auth_hash(const struct master *m, const char *token, struct arena *arena)
+{
+    unsigned char *hash = arena_alloc(arena, HASH_BYTES);
+    crypto_generichash(hash, HASH_BYTES, (const unsigned char *)token, strlen(token), m->token_key,
+                       sizeof m->token_key);
+    return (struct str){(const char *)hash, HASH_BYTES};
+}
+
+const char *auth_new_session(struct master *m, const struct session *session, struct arena *arena,
+                             struct db_tx *tx)
+{
+    unsigned char random[TOKEN_BYTES];
+    char *token = arena_alloc(arena, 2 * TOKEN_BYTES + 1);
+    randombytes_buf(random, sizeof random);
+    sodium_bin2hex(token, 2 * TOKEN_BYTES + 1, random, sizeof random);
+    db_session_save(tx, auth_hash(m, token, arena), session);
+    return token;
+}
+
+static bool has_param(const struct http_request *req, const char *name)
+{
+    const char *at = strstr(req->route->path, name);
+    size_t n = strlen(name);
+    return at && (at[n] == '}' || at[n] == ':' || at[n] == '*');
+}
+
+// Whatever a route is about must be the task's own.
+static int check_task(struct http_request *req, struct identity *who, enum http_auth needed,
+                      det_err *err)
+{
+    struct master *m = req->user;
+    who->trial = set_find(&m->trials, who->session.trial_id);
+    who->allocation = who->trial ? who->trial->allocation : NULL;
+    if (!who->allocation || !str_eqz(str_from(who->session.allocation_id), who->allocation->row.id))
+        return det_fail(err, DET_EAUTH, "the run that this token belongs to has ended");
+    const struct trial *t = &who->trial->row;
+    bool own = needed == HTTP_AUTH_TASK || needed == HTTP_AUTH_ANY;
+    if (has_param(req, "{trial")) own = own && http_param_int(req, "trial") == t->id;
+    if (has_param(req, "{experiment"))
+        own = own && http_param_int(req, "experiment") == t->experiment_id;
+    if (has_param(req, "{alloc"))
+        own = own && str_eqz(http_param(req, "alloc"), who->allocation->row.id);
+    if (has_param(req, "{task")) own = own && str_eqz(http_param(req, "task"), t->task_id);
+    if (own) return 0;
+    return det_fail(err, DET_EDENIED, "a task may only call what is about its own trial");
+}
+
+static int check_user(struct http_request *req, struct identity *who, enum http_auth needed,
+                      det_err *err)
+{
+    struct master *m = req->user;
+    int rc = db_user_find(m->reader, who->session.user_id, req->arena, &who->user, err);
+    if (rc || !who->user.active) return det_fail(err, DET_EAUTH, "the user is not active");
+    if (needed == HTTP_AUTH_TASK)
+        return det_fail(err, DET_EDENIED, "only the task itself may call this");
+    if (needed == HTTP_AUTH_ADMIN && !who->user.admin)
+        return det_fail(err, DET_EDENIED, "only an administrator may do this");
+    return 0;
+}
+
+int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
+{
+    struct master *m = req->user;
+    struct identity *who = arena_alloc(req->arena, sizeof *who);
+    const char *token = http_token(req);
+    if (!token)
+        return det_fail(err, DET_EAUTH, "a token is needed: log in, or use the one of master.json");
+    struct str hash = auth_hash(m, token, req->arena);
+    int rc = db_session_find(m->reader, hash, req->arena, &who->session, err);
+    if (rc == DET_ENOTFOUND)
+        return det_fail(err, DET_EAUTH, "the token is not known; log in again");
+    if (rc) return rc;
+    if (who->session.expires_us && who->session.expires_us <= clock_unix_us())
+        return det_fail(err, DET_EAUTH, "the token has expired; log in again");
+    req->identity = who;
+    return who->session.allocation_id ? check_task(req, who, needed, err)
+                                      : check_user(req, who, needed, err);
+}
+
+int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err)
+{
+    const struct identity *who = identity_of(req);
+    if (who->user.admin || who->session.user_id == owner_id) return 0;
+    return det_fail(err, DET_EDENIED, "it belongs to another user");
+}

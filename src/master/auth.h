@@ -1,0 +1,33 @@
+// master/auth.h: who calls. Private to the layer.
+#pragma once
+
+#include "master/state.h"
+
+// Left in http_request.identity.
+struct identity {
+    struct session session;
+    struct user user;         // whose session it is; of a task: who owns the experiment
+    struct live_trial *trial; // of a task
+    struct live_allocation *allocation;
+    bool waits; // the request is answered later
+};
+
+static inline struct identity *identity_of(const struct http_request *req)
+{
+    return req->identity;
+}
+
+int auth_open(struct master *m, det_err *err); // the key that tokens are hashed with
+void auth_close(struct master *m);
+
+// For the server. A task may only call what is about its own trial, and that is decided here, by
+// the names of the route's parameters.
+int auth_check(struct http_request *req, enum http_auth needed, det_err *err);
+
+// A new token, in the arena; the database gets its hash.
+const char *auth_new_session(struct master *m, const struct session *session, struct arena *arena,
+                             struct db_tx *tx);
+struct str auth_hash(const struct master *m, const char *token, struct arena *arena);
+
+// DET_EDENIED unless the caller owns what belongs to a user, or is an administrator.
+int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err);

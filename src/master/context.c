@@ -1,0 +1,261 @@
+// Unit context.c: archives of model definitions. libarchive reads the format; what may be in one,
+// and where it may go, is decided here: regular files and directories, below, within limits.
+#include "master/context.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/utf8.h"
+#include "sys/dir.h"
+#include "sys/fs.h"
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE_BYTES = 64 << 10, MAX_RATIO = 1000, RATIO_FREE_BYTES = 16 << 20 };
+
+// Goes through an archive; writes below dir_fd, or only looks if that is -1.
+struct walk {
+    struct archive *archive;
+    int dir_fd;
+    int64_t packed_bytes; // 0: not known
+    int64_t n_files, n_bytes;
+    struct hash_key key;
+    uint64_t *names; // hashes of those of files
+    size_t n_names, cap_names;
+};
+
+static int fail(struct walk *w, det_err *err)
+{
+    const char *why = archive_error_string(w->archive);
+    return det_fail(err, DET_EINVAL, "the archive cannot be read: %s", why ? why : "it is damaged");
+}
+
+static struct archive *new_reader(void)
+{
+    struct archive *a = archive_read_new();
+    archive_read_support_format_tar(a);
+    archive_read_support_format_empty(a);
+    archive_read_support_filter_gzip(a);
+    archive_read_support_filter_zstd(a);
+    return a;
+}
+
+// The name without "./" in front and "/" behind; NULL after an error. "" is the directory itself.
+static const char *check_name(const char *name, struct arena *arena, det_err *err)
+{
+    struct str s = str_from(name ? name : "");
+    while (str_starts(s, STR("./")))
+        s = (struct str){s.ptr + 2, s.len - 2};
+    while (str_ends(s, STR("/")))
+        s.len--;
+    if (!s.len || str_eqz(s, ".")) return "";
+    if (path_is_plain(s) && utf8_valid(s)) return arena_strndup(arena, s.ptr, s.len);
+    det_fail(err, DET_EINVAL, "the archive has a file '%.100s', which is not a name below it",
+             s.ptr);
+    return NULL;
+}
+
+static int check_entry(struct walk *w, struct archive_entry *entry, det_err *err)
+{
+    mode_t type = archive_entry_filetype(entry);
+    const char *name = archive_entry_pathname(entry);
+    if (archive_entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
+        return det_fail(err, DET_EINVAL,
+                        "the archive has '%.100s', which is neither a file nor a directory",
+                        name ? name : "");
+    if (++w->n_files > CONTEXT_MAX_FILES)
+        return det_fail(err, DET_ELIMIT, "the archive has more than %d files", CONTEXT_MAX_FILES);
+    return 0;
+}
+
+// Counts before anything is written: neither the header nor the ratio is trusted.
+static int check_size(struct walk *w, size_t n, det_err *err)
+{
+    w->n_bytes += (int64_t)n;
+    if (w->n_bytes > CONTEXT_MAX_BYTES)
+        return det_fail(err, DET_ELIMIT, "the archive has more than %d MB",
+                        CONTEXT_MAX_BYTES >> 20);
+    if (w->packed_bytes && w->n_bytes > RATIO_FREE_BYTES &&
+        w->n_bytes / MAX_RATIO > w->packed_bytes)
+        return det_fail(err, DET_ELIMIT, "the archive is packed more than %d times", MAX_RATIO);
+    return 0;
+}
+
+static int write_all(int fd, const char *bytes, size_t n, const char *name, det_err *err)
+{
+    while (n) {
+        ssize_t wrote = write(fd, bytes, n);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0)
+            return det_fail(err, errno == ENOSPC || errno == EDQUOT ? DET_ENOSPC : DET_EIO,
+                            "cannot write '%s': %s", name, strerror(errno));
+        bytes += wrote;
+        n -= (size_t)wrote;
+    }
+    return 0;
+}
+
+static int copy_data(struct walk *w, int fd, const char *name, det_err *err)
+{
+    char piece[PIECE_BYTES];
+    for (;;) {
+        la_ssize_t n = archive_read_data(w->archive, piece, sizeof piece);
+        if (n == 0) return 0;
+        if (n < 0) return fail(w, err);
+        int rc = check_size(w, (size_t)n, err);
+        if (!rc && fd >= 0) rc = write_all(fd, piece, (size_t)n, name, err);
+        if (rc) return rc;
+    }
+}
+
+// Directories of a name are made as they are needed. Nothing is ever followed: below dir_fd there
+// are only files and directories that we made ourselves.
+static int open_parent(struct walk *w, const char *name, struct arena *arena, const char **base,
+                       int *out, det_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    *base = slash ? slash + 1 : name;
+    const char *parent = slash ? arena_strndup(arena, name, (size_t)(slash - name)) : NULL;
+    if (parent) return dir_open_below(w->dir_fd, parent, DIR_CREATE, out, err);
+    *out = dup(w->dir_fd);
+    return *out < 0 ? det_fail(err, DET_EIO, "cannot open a directory: %s", strerror(errno)) : 0;
+}
+
+static int unpack_file(struct walk *w, struct archive_entry *entry, const char *name,
+                       struct arena *arena, det_err *err)
+{
+    mode_t mode = archive_entry_perm(entry) & 0100 ? 0755 : 0644;
+    const char *base;
+    int parent = -1, fd = -1;
+    int rc = open_parent(w, name, arena, &base, &parent, err);
+    if (!rc) fd = openat(parent, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (!rc && fd < 0)
+        rc = det_fail(err, errno == ENOSPC ? DET_ENOSPC : DET_EINVAL, "cannot create '%s': %s",
+                      name, strerror(errno));
+    if (!rc) rc = copy_data(w, fd, name, err);
+    if (fd >= 0) close(fd);
+    if (parent >= 0) close(parent);
+    return rc;
+}
+
+static int unpack_folder(struct walk *w, const char *name, det_err *err)
+{
+    int fd = -1;
+    int rc = dir_open_below(w->dir_fd, name, DIR_CREATE, &fd, err);
+    if (!rc) close(fd);
+    return rc;
+}
+
+static void note_name(struct walk *w, const char *name)
+{
+    if (w->n_names == w->cap_names) {
+        w->cap_names = w->cap_names ? 2 * w->cap_names : 256;
+        w->names = xrealloc(w->names, w->cap_names * sizeof *w->names);
+    }
+    w->names[w->n_names++] = hash_bytes(&w->key, name, strlen(name));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Which of two files of one name counts would be anybody's guess.
+static int check_names(struct walk *w, det_err *err)
+{
+    qsort(w->names, w->n_names, sizeof *w->names, by_value);
+    for (size_t i = 1; i < w->n_names; i++)
+        if (w->names[i] == w->names[i - 1])
+            return det_fail(err, DET_EINVAL, "the archive has two files of the same name");
+    return 0;
+}
+
+static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    int rc = check_entry(w, entry, err);
+    const char *name = rc ? NULL : check_name(archive_entry_pathname(entry), &arena, err);
+    bool folder = archive_entry_filetype(entry) == AE_IFDIR;
+    if (!rc && !name)
+        rc = DET_EINVAL;
+    else if (!rc && !*name && !folder)
+        rc = det_fail(err, DET_EINVAL, "the archive has a file without a name");
+    if (!rc && *name && !folder) note_name(w, name);
+    if (!rc && *name && w->dir_fd < 0)
+        rc = copy_data(w, -1, name, err);
+    else if (!rc && *name)
+        rc = folder ? unpack_folder(w, name, err) : unpack_file(w, entry, name, &arena, err);
+    arena_done(&arena);
+    return rc;
+}
+
+static int do_entries(struct walk *w, det_err *err)
+{
+    struct archive_entry *entry;
+    int rc = 0, code;
+    while (!rc && (code = archive_read_next_header(w->archive, &entry)) == ARCHIVE_OK)
+        rc = do_entry(w, entry, err);
+    if (!rc && code != ARCHIVE_EOF) rc = fail(w, err);
+    if (!rc) rc = check_names(w, err);
+    free(w->names);
+    return rc;
+}
+
+static void name_of(struct str content, char out[CONTEXT_NAME_BYTES])
+{
+    unsigned char hash[(CONTEXT_NAME_BYTES - 1) / 2];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)content.ptr, content.len, NULL, 0);
+    sodium_bin2hex(out, CONTEXT_NAME_BYTES, hash, sizeof hash);
+}
+
+static int keep(struct str archive, const char *path, det_err *err)
+{
+    struct fs_writer w;
+    if (!access(path, F_OK)) return 0; // the same content
+    int rc = fs_writer_open(&w, path, err);
+    if (!rc) rc = fs_writer_add(&w, archive.ptr, archive.len, err);
+    if (!rc) rc = fs_writer_commit(&w, err);
+    fs_writer_close(&w);
+    return rc;
+}
+
+int context_keep(struct str archive, const char *dir, struct context_info *out, det_err *err)
+{
+    struct walk w = {new_reader(), .dir_fd = -1, .packed_bytes = (int64_t)archive.len};
+    struct arena arena = ARENA_INIT;
+    int rc = 0;
+    randombytes_buf(&w.key, sizeof w.key);
+    if (archive_read_open_memory(w.archive, archive.ptr, archive.len) != ARCHIVE_OK)
+        rc = fail(&w, err);
+    if (!rc) rc = do_entries(&w, err);
+    if (!rc) {
+        struct context_info info = {.n_files = w.n_files, .n_bytes = w.n_bytes};
+        name_of(archive, info.name);
+        rc = keep(archive, arena_printf(&arena, "%s/%s", dir, info.name), err);
+        if (!rc) *out = info;
+    }
+    archive_read_free(w.archive);
+    arena_done(&arena);
+    return rc;
+}
+
+int context_unpack(const char *archive, const char *dir, det_err *err)
+{
+    struct walk w = {new_reader(), .dir_fd = -1};
+    struct stat st;
+    int rc = dir_open(dir, DIR_CREATE, &w.dir_fd, err);
+    if (!rc && !stat(archive, &st)) w.packed_bytes = st.st_size;
+    if (!rc && archive_read_open_filename(w.archive, archive, PIECE_BYTES) != ARCHIVE_OK)
+        rc = fail(&w, err);
+    if (!rc) rc = do_entries(&w, err);
+    archive_read_free(w.archive);
+    if (w.dir_fd >= 0) close(w.dir_fd);
+    return rc;
+}

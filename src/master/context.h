@@ -1,0 +1,26 @@
+// master/context.h: model definitions: archives that people upload and tasks run in. Private to the
+// layer. Both functions take their time and may be called by any thread.
+#pragma once
+
+#include "base/str.h"
+#include "det/err.h"
+#include <stdint.h>
+
+enum {
+    CONTEXT_MAX_UPLOAD = 96 << 20,
+    CONTEXT_MAX_BYTES = 512 << 20, // unpacked
+    CONTEXT_MAX_FILES = 100000,
+    CONTEXT_NAME_BYTES = 65,
+};
+
+struct context_info {
+    char name[CONTEXT_NAME_BYTES]; // from the content
+    int64_t n_files, n_bytes;
+};
+
+// Looks through an archive (tar, plain or compressed) and keeps it in dir under its name.
+// DET_EINVAL for anything but files and directories with names that stay below; DET_ELIMIT.
+int context_keep(struct str archive, const char *dir, struct context_info *out, det_err *err);
+
+// Unpacks a kept archive into a directory, which is made.
+int context_unpack(const char *archive, const char *dir, det_err *err);

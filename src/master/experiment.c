@@ -1,0 +1,238 @@
+// Unit experiment.c: live experiments: what the searcher wants is carried out, what people want is
+// passed on to the trials.
+#include "master/state.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "master/policy.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include <math.h>
+
+struct live_experiment *experiment_new(struct master *m)
+{
+    struct live_experiment *e = xcalloc(1, sizeof *e);
+    e->master = m;
+    e->row.progress = e->row.best_metric = NAN;
+    return e;
+}
+
+static void free_ended(struct live_experiment *e)
+{
+    for (struct live_trial *t = e->ended, *next; t; t = next) {
+        next = t->next_ended;
+        trial_free(t);
+    }
+    e->ended = NULL;
+}
+
+void experiment_free(struct live_experiment *e)
+{
+    if (!e) return;
+    free_ended(e);
+    for (size_t i = 0; i < e->trials.n; i++)
+        trial_free(e->trials.items[i].value);
+    set_done(&e->trials);
+    search_free(e->search);
+    policies_close(e);
+    free(e->events);
+    arena_done(&e->arena);
+    free(e);
+}
+
+static bool is_linked(const struct live_experiment *e)
+{
+    return set_find(&e->master->experiments, e->row.id) == e;
+}
+
+void experiment_link(struct live_experiment *e)
+{
+    struct master *m = e->master;
+    set_add(&m->experiments, e->row.id, e);
+    for (size_t i = 0; i < e->trials.n; i++) {
+        struct live_trial *t = e->trials.items[i].value;
+        set_add(&m->trials, t->row.id, t);
+    }
+    schedule_soon(m);
+}
+
+void experiment_save(struct live_experiment *e, struct db_tx *tx)
+{
+    db_experiment_save(tx, &e->row);
+}
+
+// --- the searcher
+
+static void close_trial(struct live_trial *t, struct db_tx *tx)
+{
+    t->row.closing = true;
+    if (!t->row.operation.is_set) trial_do(t, TRIAL_CLOSE, tx);
+    trial_save(t, tx);
+}
+
+static void give_operation(struct live_trial *t, int64_t length, struct db_tx *tx)
+{
+    t->row.operation = (struct opt_int){true, length};
+    trial_save(t, tx);
+    trial_react(t, tx);
+}
+
+static void shut_down(struct live_experiment *e, enum search_outcome outcome, struct db_tx *tx)
+{
+    static const enum experiment_event events[] = {
+        [SEARCH_COMPLETED] = EXPERIMENT_SEARCH_DONE,
+        [SEARCH_ALL_CANCELED] = EXPERIMENT_SEARCH_CANCELED,
+        [SEARCH_ALL_FAILED] = EXPERIMENT_FAIL,
+    };
+    static const char *const reasons[] = {
+        [SEARCH_COMPLETED] = NULL,
+        [SEARCH_ALL_CANCELED] = "every trial was canceled",
+        [SEARCH_ALL_FAILED] = "every trial failed",
+    };
+    experiment_do(e, events[outcome], reasons[outcome], tx, NULL);
+}
+
+static void carry_out(struct live_experiment *e, const struct search_op *op, struct db_tx *tx)
+{
+    struct live_trial *t = set_find(&e->trials, op->trial);
+    switch (op->kind) {
+    case SEARCH_CREATE:
+        trial_create(e, op, tx);
+        break;
+    case SEARCH_VALIDATE_AFTER: // a trial may have ended before the searcher heard of it
+        if (t) give_operation(t, op->length, tx);
+        break;
+    case SEARCH_CLOSE:
+        if (t) close_trial(t, tx);
+        break;
+    case SEARCH_SHUTDOWN:
+        shut_down(e, op->outcome, tx);
+        break;
+    }
+}
+
+static int tell_one(struct live_experiment *e, const struct search_event *event, struct db_tx *tx,
+                    det_err *err)
+{
+    struct search_ops ops;
+    int rc = search_tell(e->search, event, &ops, err);
+    for (size_t i = 0; !rc && i < ops.n; i++)
+        carry_out(e, &ops.items[i], tx);
+    return rc;
+}
+
+static void put_off(struct live_experiment *e, const struct search_event *event)
+{
+    if (e->n_events == e->cap_events) {
+        e->cap_events = e->cap_events ? 2 * e->cap_events : 8;
+        e->events = xrealloc(e->events, e->cap_events * sizeof *e->events);
+    }
+    e->events[e->n_events++] = *event;
+}
+
+static void save_search(struct live_experiment *e, struct db_tx *tx)
+{
+    struct buf snapshot = BUF_INIT(256 << 20);
+    search_snapshot(e->search, &snapshot);
+    db_searcher_save(tx, e->row.id, buf_str(&snapshot));
+    buf_done(&snapshot);
+    e->row.progress = search_progress(e->search);
+    experiment_save(e, tx);
+}
+
+// Operations are valid until the next event is told, and carrying one out can cause events: those
+// wait until all operations of this one are done.
+int experiment_tell(struct live_experiment *e, const struct search_event *event, struct db_tx *tx,
+                    det_err *err)
+{
+    det_err ignored;
+    if (run_state_is_stopping(e->row.state)) return 0; // it is asked no more
+    if (e->telling) {
+        put_off(e, event);
+        return 0;
+    }
+    e->telling = true;
+    int rc = tell_one(e, event, tx, err);
+    for (size_t i = 0; i < e->n_events; i++) {
+        const struct search_event later = e->events[i];
+        if (!run_state_is_stopping(e->row.state) && tell_one(e, &later, tx, &ignored))
+            log_warn("experiment %lld: the searcher refused an event: %s", (long long)e->row.id,
+                     ignored.msg);
+    }
+    e->n_events = 0;
+    e->telling = false;
+    if (!rc) save_search(e, tx);
+    return rc;
+}
+
+// --- what people, the searcher and the system want of the whole
+
+static enum trial_event event_for_trials(enum run_state state)
+{
+    switch (state) {
+    case RUN_PAUSED:
+        return TRIAL_PAUSE;
+    case RUN_ACTIVE:
+        return TRIAL_ACTIVATE;
+    case RUN_STOPPING_COMPLETED:
+        return TRIAL_CLOSE;
+    case RUN_STOPPING_CANCELED:
+        return TRIAL_CANCEL;
+    case RUN_STOPPING_ERROR:
+        return TRIAL_FAIL;
+    default:
+        return TRIAL_KILL;
+    }
+}
+
+// Trials may end, and so leave the set, while they are told.
+static void tell_trials(struct live_experiment *e, struct db_tx *tx)
+{
+    enum trial_event event = event_for_trials(e->row.state);
+    size_t n = e->trials.n;
+    struct live_trial **all = xcalloc(n + 1, sizeof(struct live_trial *));
+    for (size_t i = 0; i < n; i++)
+        all[i] = e->trials.items[i].value;
+    for (size_t i = 0; i < n; i++)
+        trial_do(all[i], event, tx);
+    free(all);
+}
+
+int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
+                  struct db_tx *tx, det_err *err)
+{
+    enum run_state next;
+    int rc = experiment_step(e->row.state, event, &next, err);
+    if (rc || next == e->row.state) return rc;
+    e->row.state = next;
+    if (reason) e->row.reason = arena_strdup(&e->arena, reason);
+    experiment_save(e, tx);
+    tell_trials(e, tx);
+    if (is_linked(e)) schedule_soon(e->master);
+    return 0;
+}
+
+static void end(struct live_experiment *e, struct db_tx *tx)
+{
+    struct master *m = e->master;
+    experiment_step(e->row.state, EXPERIMENT_DRAINED, &e->row.state, NULL);
+    job_step(e->job.state, JOB_END, &e->job.state, NULL);
+    e->row.end_us = clock_unix_us();
+    if (e->row.state == RUN_COMPLETED) e->row.progress = 1;
+    experiment_save(e, tx);
+    db_job_save(tx, &e->job);
+    db_searcher_delete(tx, e->row.id);
+    log_info("experiment %lld: %s%s%s", (long long)e->row.id, run_state_names[e->row.state],
+             e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
+    retention_apply(e);
+    set_remove(&m->experiments, e->row.id);
+    experiment_free(e);
+}
+
+void experiment_settle(struct live_experiment *e, struct db_tx *tx)
+{
+    if (run_state_is_stopping(e->row.state) && !e->trials.n)
+        end(e, tx);
+    else
+        free_ended(e);
+}

@@ -1,0 +1,252 @@
+// Unit launch.c: what a task is given: a copy of the model definition, an environment, a command.
+#include "master/state.h"
+
+#include "base/assert.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "master/context.h"
+#include "sys/dir.h"
+#include "sys/log.h"
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// A list of strings up to a NULL, in an arena.
+struct strings {
+    struct arena *arena;
+    const char **items;
+    size_t n, cap;
+};
+
+static void add(struct strings *s, const char *text)
+{
+    if (s->n + 1 >= s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 32;
+        const char **items = arena_array(s->arena, cap, sizeof *items);
+        if (s->n) memcpy(items, s->items, s->n * sizeof *items);
+        s->items = items;
+        s->cap = cap;
+    }
+    s->items[s->n++] = text;
+}
+
+static void add_variable(struct strings *s, const char *name, const char *value)
+{
+    add(s, arena_printf(s->arena, "%s=%s", name, value));
+}
+
+static void add_number(struct strings *s, const char *name, int64_t value)
+{
+    add(s, arena_printf(s->arena, "%s=%lld", name, (long long)value));
+}
+
+static const char *json_of(const struct doc *doc, struct arena *arena)
+{
+    struct buf out = BUF_INIT(16 << 20);
+    struct json_writer w;
+    json_init(&w, &out, 0);
+    json_put_doc(&w, doc);
+    const char *text = arena_strdup(arena, buf_str(&out).ptr);
+    buf_done(&out);
+    return text;
+}
+
+// Later ones win, so what people set cannot hide what the master says.
+static void add_environment(struct strings *s, const struct live_allocation *a)
+{
+    const struct live_trial *t = a->trial;
+    const struct live_experiment *e = t->experiment;
+    struct master *m = e->master;
+    for (size_t i = 0; i < e->cfg.environment.variables.cpu.n; i++)
+        add(s, e->cfg.environment.variables.cpu.items[i]);
+    add_variable(s, "DET_MASTER", m->url);
+    add_variable(s, "DET_SESSION_TOKEN", a->session_token);
+    add_variable(s, "DET_CLUSTER_ID", m->cluster_id);
+    add_variable(s, "DET_TASK_ID", t->row.task_id);
+    add_variable(s, "DET_ALLOCATION_ID", a->row.id);
+    add_variable(s, "DET_TASK_TYPE", e->row.kind == EXPERIMENT_GENERIC ? "GENERIC" : "TRIAL");
+    add_number(s, "DET_EXPERIMENT_ID", e->row.id);
+    add_number(s, "DET_TRIAL_ID", t->row.id);
+    add_number(s, "DET_TRIAL_RUN_ID", a->row.run_id);
+    add_number(s, "DET_TRIAL_SEED", t->row.seed);
+    add_variable(s, "DET_EXPERIMENT_CONFIG", e->config_json);
+    add_variable(s, "DET_HPARAMS", json_of(t->row.hparams, s->arena));
+    add_number(s, "DET_STEPS_COMPLETED", t->row.latest_checkpoint ? t->checkpoint_steps : 0);
+    add_variable(s, "DET_CHECKPOINT_STORAGE", e->checkpoint_dir);
+    const char *checkpoint =
+        t->row.latest_checkpoint ? t->row.latest_checkpoint : t->row.warm_start_checkpoint;
+    if (checkpoint) add_variable(s, "DET_LATEST_CHECKPOINT", checkpoint);
+}
+
+static void add_command(struct strings *s, const struct live_experiment *e, bool has_hook)
+{
+    const struct entrypoint *entry = &e->cfg.entrypoint;
+    if (has_hook) {
+        add(s, "sh");
+        add(s, "-c");
+        add(s, ". ./startup-hook.sh; exec \"$@\"");
+        add(s, "sh");
+    }
+    switch (entry->kind) {
+    case ENTRYPOINT_CLASS:
+        add(s, e->master->opts.runner);
+        add(s, entry->text);
+        break;
+    case ENTRYPOINT_SHELL:
+        add(s, "sh");
+        add(s, "-c");
+        add(s, entry->text);
+        break;
+    case ENTRYPOINT_EXEC:
+        for (size_t i = 0; i < entry->argv.n; i++)
+            add(s, entry->argv.items[i]);
+        break;
+    case ENTRYPOINT_NONE:
+        ASSERT(!"a configuration without an entrypoint");
+    }
+}
+
+// "L X...": the words of the command go behind the launch layer.
+static void add_launch_layer(struct strings *s, const struct live_experiment *e)
+{
+    if (!e->cfg.launch_layer) return;
+    add(s, "sh");
+    add(s, "-c");
+    add(s, arena_printf(s->arena, "exec %s \"$@\"", e->cfg.launch_layer));
+    add(s, "sh");
+}
+
+static void start(struct live_allocation *a, bool has_hook)
+{
+    struct live_experiment *e = a->trial->experiment;
+    struct arena arena = ARENA_INIT;
+    struct strings env = {.arena = &arena}, argv = {.arena = &arena}, layer = {.arena = &arena};
+    det_err err;
+    add_environment(&env, a);
+    add_command(&argv, e, has_hook);
+    add_launch_layer(&layer, e);
+    const struct rm_task task = {
+        .token = a->row.token,
+        .n_slots = (int)a->row.slots,
+        .argv = argv.items,
+        .launch = layer.items,
+        .env = env.items,
+        .workdir = a->workdir,
+        .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1,
+    };
+    int rc = rm_start(e->master->rm, &task, &err);
+    a->started = !rc;
+    arena_done(&arena);
+    if (rc) allocation_abandon(a, EXIT_ABORTED, err.msg);
+}
+
+// --- files, in the background
+
+struct prepare {
+    struct live_allocation *allocation;
+    char *archive; // NULL: none
+    char *workdir;
+    struct arena arena;
+    struct strings links; // name, target, name, target, ...
+    bool has_hook;
+    int rc;
+    det_err err;
+};
+
+// bind_mounts of a configuration: here, links in the working directory.
+static int make_links(struct prepare *p, det_err *err)
+{
+    int dir = -1;
+    int rc = dir_open(p->workdir, 0, &dir, err);
+    for (size_t i = 0; !rc && i < p->links.n; i += 2) {
+        const char *name = p->links.items[i], *target = p->links.items[i + 1];
+        if (symlinkat(target, dir, name) < 0 && errno != EEXIST)
+            rc = det_fail(err, DET_EINVAL, "bind_mounts: cannot link '%s' to '%s': %s", name,
+                          target, strerror(errno));
+    }
+    struct stat st;
+    p->has_hook = !rc && !fstatat(dir, "startup-hook.sh", &st, 0);
+    if (dir >= 0) close(dir);
+    return rc;
+}
+
+static void prepare(void *ctx)
+{
+    struct prepare *p = ctx;
+    int dir = -1;
+    if (p->archive)
+        p->rc = context_unpack(p->archive, p->workdir, &p->err);
+    else
+        p->rc = dir_open(p->workdir, DIR_CREATE, &dir, &p->err);
+    if (dir >= 0) close(dir);
+    if (!p->rc) p->rc = make_links(p, &p->err);
+}
+
+static void prepared(void *ctx)
+{
+    struct prepare *p = ctx;
+    struct live_allocation *a = p->allocation;
+    bool has_hook = p->has_hook;
+    int rc = p->rc;
+    det_err err = p->err;
+    arena_done(&p->arena);
+    free(p->archive);
+    free(p->workdir);
+    free(p);
+    if (a->row.kill)
+        allocation_abandon(a, EXIT_NONE, "it was killed before it began");
+    else if (rc)
+        allocation_abandon(a, rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, err.msg);
+    else
+        start(a, has_hook);
+}
+
+static void add_links(struct prepare *p, const struct exp_config *cfg)
+{
+    p->links.arena = &p->arena;
+    for (size_t i = 0; i < cfg->bind_mounts.n; i++) {
+        const struct bind_mount *b = &cfg->bind_mounts.items[i];
+        const char *name = path_normal(&p->arena, b->container_path);
+        if (b->container_path[0] == '/' || !*name) continue; // only below the working directory
+        add(&p->links, name + 1);
+        add(&p->links, arena_strdup(&p->arena, b->host_path));
+    }
+}
+
+void launch(struct live_allocation *a)
+{
+    struct live_experiment *e = a->trial->experiment;
+    struct master *m = e->master;
+    struct prepare *p = xcalloc(1, sizeof *p);
+    struct arena arena = ARENA_INIT;
+    p->allocation = a;
+    if (e->row.context)
+        p->archive = xstrdup(arena_printf(&arena, "%s/contexts/%s", m->data_dir, e->row.context));
+    a->workdir =
+        xstrdup(arena_printf(&arena, "%s/work/%lld", m->data_dir, (long long)a->row.token));
+    p->workdir = xstrdup(a->workdir);
+    add_links(p, &e->cfg);
+    arena_done(&arena);
+    worker_run(m->worker, prepare, prepared, p);
+}
+
+// --- afterwards
+
+static void remove_workdir(void *ctx)
+{
+    char *path = ctx;
+    char *slash = strrchr(path, '/');
+    int parent = -1;
+    det_err err;
+    *slash = 0;
+    int rc = dir_open(path, 0, &parent, &err);
+    if (!rc) rc = dir_remove(parent, slash + 1, &err);
+    if (rc) log_warn("working directory: %s", err.msg);
+    if (parent >= 0) close(parent);
+}
+
+void launch_clean(struct master *m, const char *workdir)
+{
+    if (workdir) worker_run(m->worker, remove_workdir, free, xstrdup(workdir));
+}

@@ -1,0 +1,106 @@
+// Unit local.c: the user who starts a master is its administrator, without any password: who may
+// read the file may come in.
+#include "master/local.h"
+
+#include "base/json.h"
+#include "master/auth.h"
+#include "sys/clock.h"
+#include "sys/fs.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ADMIN_ID = 1 };
+
+// A change that the start of the master waits for.
+struct outcome {
+    int code;
+    det_err err;
+};
+
+static void note(void *ctx, int code, const det_err *err)
+{
+    struct outcome *o = ctx;
+    o->code = code;
+    o->err = *err;
+}
+
+static int run(struct db *db, struct db_tx *tx, det_err *err)
+{
+    struct outcome o = {0};
+    db_tx_submit(tx, note, &o);
+    db_wait(db);
+    return o.code ? det_fail(err, o.code, "%s", o.err.msg) : 0;
+}
+
+int local_first_user(struct master *m, det_err *err)
+{
+    struct user row;
+    if (!db_user_find(m->reader, ADMIN_ID, &m->arena, &row, err)) return 0;
+    struct db_tx *tx = db_tx_new(m->db);
+    row = (struct user){.id = ADMIN_ID,
+                        .username = "admin",
+                        .admin = true,
+                        .active = true,
+                        .modified_us = clock_unix_us()};
+    db_user_save(tx, &row);
+    m->next_user = ADMIN_ID + 1;
+    return run(m->db, tx, err);
+}
+
+// The token of last time, if it is still good: programs that run on keep working.
+static const char *old_token(struct master *m, const char *path)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    struct diag_list diags = DIAG_INIT(&m->arena);
+    struct session session;
+    const char *token = NULL;
+    if (!fs_read(path, &text, NULL)) {
+        const struct doc *d = json_parse(&m->arena, buf_str(&text), NULL, &diags);
+        const struct doc *t = doc_find(d, "token");
+        if (t && t->kind == DOC_STR) token = t->text.ptr;
+    }
+    buf_done(&text);
+    if (!token ||
+        db_session_find(m->reader, auth_hash(m, token, &m->arena), &m->arena, &session, NULL))
+        return NULL;
+    return token;
+}
+
+static int write_file(struct master *m, const char *path, const char *token, det_err *err)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    struct json_writer w;
+    struct fs_writer file;
+    json_init(&w, &text, 2);
+    json_open_map(&w);
+    json_key(&w, "url");
+    json_put_str(&w, m->url);
+    json_key(&w, "token");
+    json_put_str(&w, token);
+    json_key(&w, "pid");
+    json_put_int(&w, getpid());
+    json_close(&w);
+    buf_addc(&text, '\n');
+    mode_t mask = umask(0077);
+    int rc = fs_writer_open(&file, path, err);
+    if (!rc) rc = fs_writer_add(&file, text.ptr, text.len, err);
+    if (!rc) rc = fs_writer_commit(&file, err);
+    fs_writer_close(&file);
+    umask(mask);
+    buf_done(&text);
+    return rc;
+}
+
+int local_announce(struct master *m, det_err *err)
+{
+    const char *path = arena_printf(&m->arena, "%s/master.json", m->data_dir);
+    const char *token = old_token(m, path);
+    int rc = 0;
+    if (!token) {
+        struct db_tx *tx = db_tx_new(m->db);
+        const struct session session = {.user_id = ADMIN_ID};
+        token = auth_new_session(m, &session, &m->arena, tx);
+        rc = run(m->db, tx, err);
+    }
+    return rc ? rc : write_file(m, path, token, err);
+}

@@ -1,0 +1,273 @@
+// Unit master.c: from an empty or a used directory to a running master, and back.
+#include "master/master.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "master/auth.h"
+#include "master/erase.h"
+#include "master/local.h"
+#include "master/logs.h"
+#include "master/routes.h"
+#include "master/state.h"
+#include "sys/clock.h"
+#include "sys/dir.h"
+#include "sys/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { N_WORKERS = 2, WAKE_US = 1000000, CLEAN_EVERY = 600 };
+
+// --- the data directory
+
+static int make_dir(const char *path, det_err *err)
+{
+    int fd = -1;
+    int rc = dir_open(path, DIR_CREATE, &fd, err);
+    if (!rc && fchmod(fd, 0700) < 0)
+        rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+static int make_dirs(struct master *m, det_err *err)
+{
+    static const char *const names[] = {"", "/contexts", "/work", "/run", "/checkpoints"};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
+        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
+    m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
+    return rc;
+}
+
+static int lock(struct master *m, det_err *err)
+{
+    const char *path = arena_printf(&m->arena, "%s/lock", m->data_dir);
+    m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (m->lock_fd < 0)
+        return det_fail(err, DET_EIO, "cannot open '%s': %s", path, strerror(errno));
+    if (flock(m->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return det_fail(err, DET_ESTATE, "another master uses '%s'", m->data_dir);
+    return 0;
+}
+
+// --- the database
+
+static int64_t read_number(struct master *m, const char *setting, int64_t otherwise)
+{
+    const char *text;
+    int64_t x;
+    if (db_setting_find(m->reader, setting, &m->arena, &text, NULL)) return otherwise;
+    return number_to_int(str_from(text), 10, &x) ? x : otherwise;
+}
+
+static void read_cluster_id(struct master *m)
+{
+    uint8_t random[16];
+    char *text = arena_alloc(&m->arena, UUID_TEXT_BYTES);
+    if (!db_setting_find(m->reader, "cluster_id", &m->arena, &m->cluster_id, NULL)) return;
+    randombytes_buf(random, sizeof random);
+    uuid_format(uuid_v4(random), text);
+    m->cluster_id = text;
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "cluster_id", text);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
+static void on_db(void *ctx, uint32_t events)
+{
+    struct master *m = ctx;
+    (void)events;
+    db_dispatch(m->db);
+    if (!db_is_broken(m->db) || m->failure.code) return;
+    det_fail(&m->failure, DET_EIO, "the database cannot be written; nothing more is acknowledged");
+    loop_stop(m->loop);
+}
+
+static int open_db(struct master *m, det_err *err)
+{
+    int rc = db_open(arena_printf(&m->arena, "%s/det.db", m->data_dir), &m->db, err);
+    if (!rc) rc = db_reader_open(m->db, &m->reader, err);
+    if (!rc) rc = db_next_ids(m->reader, &m->next_experiment, &m->next_trial, &m->next_user, err);
+    if (rc) return rc;
+    m->next_token = read_number(m, "next_token", 1);
+    read_cluster_id(m);
+    m->db_watch = (struct loop_watch){.fn = on_db, .ctx = m, .fd = db_fd(m->db)};
+    return loop_watch(m->loop, &m->db_watch, EPOLLIN, err);
+}
+
+// --- the resource manager
+
+static void on_rm(void *ctx, uint32_t events)
+{
+    struct master *m = ctx;
+    struct rm_event event;
+    (void)events;
+    while (rm_next(m->rm, &event))
+        allocation_on_rm(m, &event);
+    schedule_soon(m);
+}
+
+static int open_rm(struct master *m, det_err *err)
+{
+    const struct rm_opts opts = {.root = arena_printf(&m->arena, "%s/run", m->data_dir),
+                                 .shim = m->opts.shim,
+                                 .n_cpu_slots = m->opts.n_slots};
+    m->rm = rm_open(&opts, err);
+    if (!m->rm) return err->code;
+    m->rm_watch = (struct loop_watch){.fn = on_rm, .ctx = m, .fd = rm_fd(m->rm)};
+    return loop_watch(m->loop, &m->rm_watch, EPOLLIN, err);
+}
+
+// --- the server
+
+static struct http_server *listen_on(struct master *m, int port, det_err *err)
+{
+    struct http_server_opts opts = {
+        .host = m->opts.host, .port = port, .user = m, .authenticate = auth_check};
+    opts.tables = master_tables(&opts.n_tables);
+    return http_server_new(m->loop, &opts, err);
+}
+
+// Tasks that run on know the address of last time, so that one is tried first.
+static int open_server(struct master *m, det_err *err)
+{
+    int64_t last = read_number(m, "port", 0);
+    char text[32];
+    if (!m->opts.port && last) m->server = listen_on(m, (int)last, err);
+    if (!m->server) m->server = listen_on(m, m->opts.port, err);
+    if (!m->server) return err->code;
+    int port = http_server_port(m->server);
+    m->url =
+        arena_printf(&m->arena, "http://%s:%d", m->opts.host ? m->opts.host : "127.0.0.1", port);
+    snprintf(text, sizeof text, "%d", port);
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "port", text);
+    db_tx_submit_must(tx, NULL, NULL);
+    return 0;
+}
+
+// --- signals and time
+
+static void on_signal(void *ctx, uint32_t events)
+{
+    struct master *m = ctx;
+    struct signalfd_siginfo info;
+    (void)events;
+    if (read(m->signal_watch.fd, &info, sizeof info) != sizeof info) return;
+    log_info("signal %u: the master stops; tasks go on", info.ssi_signo);
+    loop_stop(m->loop);
+}
+
+static int watch_signals(struct master *m, det_err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    m->signal_watch = (struct loop_watch){
+        .fn = on_signal, .ctx = m, .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+    return loop_watch(m->loop, &m->signal_watch, EPOLLIN, err);
+}
+
+static void clean(struct master *m)
+{
+    const int64_t day_us = 24LL * 3600 * 1000000;
+    int64_t now = clock_unix_us();
+    struct db_tx *tx = db_tx_new(m->db);
+    db_keys_forget(tx, now - 2 * day_us);
+    db_sessions_delete_expired(tx, now);
+    db_tx_submit(tx, NULL, NULL);
+}
+
+static void on_time(void *ctx)
+{
+    struct master *m = ctx;
+    logs_wake_all(m);
+    if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_is_full(m->db)) clean(m);
+    loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+}
+
+// --- all of it
+
+static int open_all(struct master *m, det_err *err)
+{
+    int rc = make_dirs(m, err);
+    if (!rc) rc = lock(m, err);
+    if (!rc) rc = watch_signals(m, err); // before there are threads: they inherit the mask
+    if (rc) return rc;
+    m->worker = worker_new(m->loop, N_WORKERS, err);
+    if (!m->worker) return err->code;
+    rc = open_db(m, err);
+    if (!rc) rc = auth_open(m, err);
+    if (!rc) rc = local_first_user(m, err);
+    if (!rc) rc = open_rm(m, err);
+    if (!rc) rc = open_server(m, err);
+    if (!rc) rc = local_announce(m, err);
+    if (!rc) rc = master_restore(m, err);
+    return rc;
+}
+
+// What is under way is brought to its end; nothing new is begun, for nobody is listened to.
+static void drain(struct master *m)
+{
+    bool busy = true;
+    while (busy && m->worker && m->db) {
+        busy = worker_drain(m->worker);
+        db_wait(m->db);
+    }
+}
+
+static void close_all(struct master *m)
+{
+    drain(m);
+    http_server_free(m->server);
+    worker_free(m->worker);
+    while (m->experiments.n) {
+        struct live_experiment *e = m->experiments.items[0].value;
+        set_remove(&m->experiments, e->row.id);
+        experiment_free(e);
+    }
+    set_done(&m->experiments);
+    set_done(&m->trials);
+    set_done(&m->allocations);
+    users_close(m);
+    auth_close(m);
+    rm_close(m->rm);
+    db_reader_close(m->reader);
+    db_close(m->db);
+    if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
+    if (m->lock_fd >= 0) close(m->lock_fd);
+    loop_free(m->loop);
+    arena_done(&m->arena);
+}
+
+int master_run(const struct master_opts *opts, det_err *err)
+{
+    struct master m = {.opts = *opts, .lock_fd = -1, .start_us = clock_unix_us()};
+    m.data_dir = arena_strdup(&m.arena, opts->data_dir);
+    m.housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = &m};
+    m.loop = loop_new(err);
+    if (!m.loop) return err->code;
+    schedule_start(&m);
+    int rc = open_all(&m, err);
+    if (!rc) {
+        erase_resume(&m);
+        loop_timer_set(m.loop, &m.housekeeping_timer, WAKE_US);
+        log_info("the master answers at %s", m.url);
+        if (opts->ready) opts->ready(opts->ctx, m.url);
+        loop_run(m.loop);
+    }
+    close_all(&m);
+    if (m.failure.code) rc = det_fail(err, m.failure.code, "%s", m.failure.msg);
+    return rc;
+}

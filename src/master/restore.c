@@ -1,0 +1,138 @@
+// Unit restore.c: after a restart everything that had not ended is found again: experiments with
+// their searchers, trials, and allocations whose processes may have gone on without us.
+#include "master/create.h"
+#include "master/state.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "sys/log.h"
+
+static void restore_allocation(struct live_trial *t, const struct allocation *row)
+{
+    struct live_allocation *a = allocation_new(t);
+    a->row = *row;
+    a->row.id = arena_strdup(&a->arena, row->id);
+    a->row.task_id = t->row.task_id;
+    a->row.reason = NULL;
+    t->allocation = a;
+}
+
+static int restore_trials(struct live_experiment *e, struct arena *arena, det_err *err)
+{
+    struct master *m = e->master;
+    const struct db_filter live = {.experiment_id = e->row.id, .unfinished = true};
+    struct db_list trials;
+    int rc = db_trials_list(m->reader, &live, NULL, arena, &trials, err);
+    for (size_t i = 0; !rc && i < trials.n; i++) {
+        struct live_trial *t = trial_restore(e, &((const struct trial *)trials.items)[i]);
+        set_add(&e->trials, t->row.number, t);
+        const struct db_filter of_trial = {.trial_id = t->row.id, .unfinished = true};
+        struct db_list runs;
+        rc = db_allocations_list(m->reader, &of_trial, NULL, arena, &runs, err);
+        if (!rc && runs.n) restore_allocation(t, runs.items); // there is never more than one
+    }
+    return rc;
+}
+
+static int restore_experiment(struct live_experiment *e, struct arena *arena, det_err *err)
+{
+    struct master *m = e->master;
+    struct str complete, original, snapshot;
+    int rc = db_config_find(m->reader, e->row.id, arena, &complete, &original, err);
+    if (!rc) rc = create_read_stored(e, complete, err);
+    if (!rc) rc = db_job_find(m->reader, e->row.job_id, &e->arena, &e->job, err);
+    if (!rc) rc = db_searcher_find(m->reader, e->row.id, arena, &snapshot, err);
+    if (!rc) {
+        e->search = search_restore(&e->cfg, snapshot, err);
+        rc = e->search ? 0 : DET_ECORRUPT;
+    }
+    return rc ? rc : restore_trials(e, arena, err);
+}
+
+static void give_up(struct master *m, const struct experiment *row, const det_err *why)
+{
+    struct experiment lost = *row;
+    struct db_tx *tx = db_tx_new(m->db);
+    log_error("experiment %lld cannot be restored: %s", (long long)row->id, why->msg);
+    experiment_step(lost.state, EXPERIMENT_ABANDON, &lost.state, NULL);
+    lost.reason = why->msg;
+    lost.end_us = m->start_us;
+    db_experiment_save(tx, &lost);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
+// Trials whose processes are still there go on; the others need a new allocation. Signals that were
+// under way are given again.
+static void resume(struct live_experiment *e)
+{
+    struct master *m = e->master;
+    for (size_t i = 0; i < e->trials.n; i++) {
+        struct live_trial *t = e->trials.items[i].value;
+        if (t->allocation && rm_find(m->rm, t->allocation->row.token))
+            allocation_resume(t->allocation);
+    }
+}
+
+struct lost {
+    struct live_allocation **items;
+    size_t n;
+};
+
+// Ending an allocation can end its trial and its experiment, so nothing is walked through
+// meanwhile.
+static void end_lost(struct master *m)
+{
+    struct lost lost = {xcalloc(m->trials.n + 1, sizeof(struct live_allocation *)), 0};
+    for (size_t i = 0; i < m->trials.n; i++) {
+        struct live_trial *t = m->trials.items[i].value;
+        if (t->allocation && !t->allocation->started) lost.items[lost.n++] = t->allocation;
+    }
+    for (size_t i = 0; i < lost.n; i++)
+        allocation_abandon(lost.items[i], EXIT_RESTORE_FAILED,
+                           "the master restarted before its processes were started");
+    free(lost.items);
+}
+
+// States that call for something are acted upon: slots, signals, ends.
+static void react_all(struct master *m)
+{
+    size_t n = m->trials.n;
+    struct live_trial **all = xcalloc(n + 1, sizeof(struct live_trial *));
+    struct db_tx *tx = db_tx_new(m->db);
+    for (size_t i = 0; i < n; i++)
+        all[i] = m->trials.items[i].value;
+    for (size_t i = 0; i < n; i++)
+        trial_react(all[i], tx);
+    for (size_t i = m->experiments.n; i-- > 0;)
+        experiment_settle(m->experiments.items[i].value, tx);
+    db_tx_submit_must(tx, NULL, NULL);
+    free(all);
+}
+
+int master_restore(struct master *m, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    const struct db_filter live = {.unfinished = true};
+    struct db_list list;
+    det_err why;
+    int rc = db_experiments_list(m->reader, &live, NULL, &arena, &list, err);
+    for (size_t i = 0; !rc && i < list.n; i++) {
+        const struct experiment *row = &((const struct experiment *)list.items)[i];
+        struct live_experiment *e = experiment_new(m);
+        create_copy_row(e, row);
+        if (restore_experiment(e, &arena, &why)) {
+            give_up(m, row, &why);
+            experiment_free(e);
+        } else {
+            experiment_link(e);
+            resume(e);
+        }
+    }
+    arena_done(&arena);
+    if (rc) return rc;
+    log_info("%zu experiments and %zu trials are live", m->experiments.n, m->trials.n);
+    end_lost(m);
+    react_all(m);
+    schedule_soon(m);
+    return 0;
+}

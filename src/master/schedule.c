@@ -1,0 +1,124 @@
+// Unit schedule.c: asks the scheduler whenever something has changed, and does what it says.
+#include "master/state.h"
+
+#include "base/mem.h"
+#include "sys/log.h"
+
+enum { RETRY_US = 1000000 };
+
+// The cluster as the scheduler sees it, and whom its requests stand for.
+struct picture {
+    struct arena arena;
+    struct sched_view view;
+    struct sched_agent agent;
+    struct sched_group *groups;
+    struct sched_request *requests;
+    struct live_allocation **allocations; // of each request
+    size_t n_groups, n_requests;
+};
+
+static void add_request(struct picture *p, struct live_allocation *a, int group)
+{
+    struct sched_place *place = arena_alloc(&p->arena, sizeof *place);
+    bool pending = a->row.state == ALLOCATION_PENDING;
+    *place = (struct sched_place){0, (int)a->row.slots};
+    p->allocations[p->n_requests] = a;
+    p->requests[p->n_requests++] = (struct sched_request){
+        .id = a->request_id,
+        .group = group,
+        .n_slots = (int)a->row.slots,
+        .preemptible = pending || a->row.ready, // others would lose what they have done
+        .one_agent = true,
+        .state = pending                         ? SCHED_PENDING
+                 : a->row.preempt || a->row.kill ? SCHED_STOPPING
+                                                 : SCHED_RUNNING,
+        .places = pending ? NULL : place,
+        .n_places = !pending,
+    };
+}
+
+static void add_group(struct picture *p, struct live_experiment *e)
+{
+    int group = (int)p->n_groups++;
+    const struct resources_config *r = &e->cfg.resources;
+    p->groups[group] = (struct sched_group){
+        .name = arena_printf(&p->arena, "experiment %lld", (long long)e->row.id),
+        .priority = (int)e->job.priority,
+        .position = (int64_t)e->job.position,
+        .weight = e->job.weight,
+        .max_slots = r->max_slots.is_set ? (int)r->max_slots.value : 0,
+    };
+    for (size_t i = 0; i < e->trials.n; i++) {
+        struct live_trial *t = e->trials.items[i].value;
+        if (t->allocation) add_request(p, t->allocation, group);
+    }
+}
+
+static void take_picture(struct master *m, struct picture *p)
+{
+    *p = (struct picture){.agent = rm_agent(m->rm, 1)};
+    p->groups = arena_array(&p->arena, m->experiments.n, sizeof *p->groups);
+    p->requests = arena_array(&p->arena, m->trials.n, sizeof *p->requests);
+    p->allocations = arena_array(&p->arena, m->trials.n, sizeof(struct live_allocation *));
+    for (size_t i = 0; i < m->experiments.n; i++)
+        add_group(p, m->experiments.items[i].value);
+    p->view = (struct sched_view){
+        .policy = SCHED_PRIORITY,
+        .preemption = true,
+        .agents = &p->agent,
+        .n_agents = 1,
+        .groups = p->groups,
+        .n_groups = p->n_groups,
+        .requests = p->requests,
+        .n_requests = p->n_requests,
+    };
+}
+
+static void release(struct live_allocation *a)
+{
+    struct master *m = a->trial->experiment->master;
+    struct db_tx *tx = db_tx_new(m->db);
+    logs_say(a->trial, LOG_LEVEL_INFO, tx, "more important work needs the slots: asked to stop");
+    allocation_preempt(a, false, tx);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
+static void run(void *ctx)
+{
+    struct master *m = ctx;
+    struct picture p;
+    if (db_is_full(m->db)) { // what is started could not be remembered
+        loop_timer_set(m->loop, &m->schedule_timer, RETRY_US);
+        return;
+    }
+    take_picture(m, &p);
+    struct sched_plan plan = sched_run(&p.view, &p.arena);
+    for (size_t i = 0; i < p.n_requests; i++) {
+        const struct sched_decision *d = &plan.decisions[i];
+        if (d->action == SCHED_START)
+            allocation_assign(p.allocations[i], d->backfilled);
+        else if (d->action == SCHED_RELEASE)
+            release(p.allocations[i]);
+    }
+    arena_done(&p.arena);
+}
+
+void schedule_start(struct master *m)
+{
+    m->schedule_timer = (struct loop_timer){.fn = run, .ctx = m};
+}
+
+void schedule_soon(struct master *m)
+{
+    loop_timer_set(m->loop, &m->schedule_timer, 0);
+}
+
+void schedule_explain(struct master *m, const struct live_allocation *a, struct buf *out)
+{
+    struct picture p;
+    take_picture(m, &p);
+    struct sched_plan plan = sched_run(&p.view, &p.arena);
+    for (size_t i = 0; i < p.n_requests; i++)
+        if (p.allocations[i] == a) sched_explain(&p.view, &plan, i, out);
+    arena_done(&p.arena);
+}

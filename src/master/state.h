@@ -1,0 +1,194 @@
+// master/state.h: what the master has in memory: everything that has not ended. Private to the
+// layer.
+//
+// Functions that take a db_tx change memory at once and add the change to the transaction. Who
+// began the transaction submits it as one that must happen.
+#pragma once
+
+#include "config/config.h"
+#include "db/db.h"
+#include "master/master.h"
+#include "master/set.h"
+#include "rm/rm.h"
+#include "search/search.h"
+#include "sys/worker.h"
+
+struct waiter;
+
+// An allocation from the wish for slots to the end of its processes.
+struct live_allocation {
+    struct live_trial *trial;
+    struct allocation row;
+    struct arena arena;
+    int64_t request_id;        // of the scheduler: the order of the wishes
+    bool started;              // the resource manager has it
+    bool backfilled;           // it may have to give way
+    const char *session_token; // until the task has it
+    struct waiter *waiters;    // requests that wait for a signal
+    struct loop_timer timer;   // when patience ends
+    char *workdir;
+};
+
+// How far a group's reports have come, in this run.
+struct reported {
+    char *group;
+    int64_t steps;
+    struct reported *next;
+};
+
+struct live_trial {
+    struct live_experiment *experiment;
+    struct trial row;
+    struct arena arena;                 // of the row's texts
+    struct arena best, latest;          // of the row's validations
+    struct live_allocation *allocation; // NULL: none
+    struct reported *reported;          // of run reported_run
+    int64_t reported_run;
+    int64_t last_failure_status, last_failure_steps; // of the run before; status 0: it did not fail
+    int64_t checkpoint_steps;                        // batches trained in the latest checkpoint
+    bool retries_off;                                // a log policy said so
+    uint64_t policies_seen;                          // bits, by their place in the configuration
+    struct live_trial *next_ended;
+};
+
+struct live_experiment {
+    struct master *master;
+    struct experiment row;
+    struct job job;
+    struct arena arena; // of the rows' texts and the configuration
+    struct exp_config cfg;
+    const char *config_json; // complete, with secrets
+    const char *checkpoint_dir;
+    const char *warm_start;    // checkpoint that new trials start from; NULL: none
+    struct policies *policies; // patterns of the log policies
+    struct search *search;
+    struct live_trial *continued; // that the searcher's first trial is to be; NULL: a new one
+    struct set trials;            // live ones, by number
+    struct search_event *events;  // not yet told to the searcher
+    size_t n_events, cap_events;
+    bool telling;
+    struct live_trial *ended; // in this event; freed when it is over
+};
+
+struct follower;
+
+struct master {
+    struct master_opts opts;
+    struct loop *loop;
+    struct worker *worker;
+    struct db *db;
+    struct db_reader *reader;
+    struct rm *rm;
+    struct http_server *server;
+    struct loop_watch db_watch, rm_watch, signal_watch;
+    struct loop_timer schedule_timer, housekeeping_timer;
+    struct set experiments, trials; // by id
+    struct set allocations;         // assigned ones, by token
+    int64_t next_experiment, next_trial, next_user, next_token, next_request;
+    int lock_fd;
+    char *url, *data_dir, *checkpoint_dir;
+    const char *cluster_id;
+    struct arena arena; // as long as the master
+    uint8_t token_key[32];
+    struct throttle *throttle; // of logins
+    struct pending_key *pending_keys;
+    struct follower *followers;
+    int64_t start_us, n_ticks;
+    det_err failure; // why it stopped; code 0: it was asked to
+};
+
+// --- experiment.c
+
+struct live_experiment *experiment_new(struct master *m);
+void experiment_free(struct live_experiment *e);
+
+// From now on it is found and scheduled.
+void experiment_link(struct live_experiment *e);
+
+// Tells the searcher and carries out what it answers. The error is that of the searcher, and
+// nothing has happened then.
+int experiment_tell(struct live_experiment *e, const struct search_event *event, struct db_tx *tx,
+                    det_err *err);
+
+int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
+                  struct db_tx *tx, det_err *err);
+
+// The last thing before a transaction is submitted: ends it if it is stopping and nothing is left
+// of it. e and those of its trials that have ended are gone afterwards.
+void experiment_settle(struct live_experiment *e, struct db_tx *tx);
+
+void experiment_save(struct live_experiment *e, struct db_tx *tx);
+
+// --- trial.c
+
+struct live_trial *trial_new(struct live_experiment *e); // not yet in any set
+void trial_free(struct live_trial *t);
+struct live_trial *trial_restore(struct live_experiment *e, const struct trial *row); // likewise
+void trial_create(struct live_experiment *e, const struct search_op *op, struct db_tx *tx);
+void trial_do(struct live_trial *t, enum trial_event event, struct db_tx *tx);
+
+// Brings about what its state calls for: slots, a signal, its end.
+void trial_react(struct live_trial *t, struct db_tx *tx);
+void trial_save(struct live_trial *t, struct db_tx *tx);
+
+// The searcher has something for it to do.
+bool trial_has_work(const struct live_trial *t);
+
+// A run of it has ended.
+void trial_exited(struct live_trial *t, const struct allocation *run, struct db_tx *tx);
+
+void trial_forget_reports(struct live_trial *t);
+
+// --- allocation.c
+
+struct live_allocation *allocation_new(struct live_trial *t); // a wish
+void allocation_free(struct live_allocation *a);
+void allocation_assign(struct live_allocation *a, bool backfilled);
+void allocation_save(struct live_allocation *a, struct db_tx *tx);
+
+// Asks it to stop, and ends it when patience ends; one that cannot be asked is ended at once,
+// unless it is about to end of itself.
+void allocation_preempt(struct live_allocation *a, bool spare, struct db_tx *tx);
+void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *tx);
+
+void allocation_on_rm(struct master *m, const struct rm_event *event);
+
+// Signals that were given before a restart are given again.
+void allocation_resume(struct live_allocation *a);
+
+// One that could not be started, or was not found again, comes to an end.
+void allocation_abandon(struct live_allocation *a, enum exit_kind system, const char *reason);
+
+// --- waiters.c: requests that wait for a preemption signal
+
+int wait_for_preemption(struct http_request *req, struct live_allocation *a, int64_t timeout_us);
+void wake_waiters(struct live_allocation *a, bool preempt);
+
+// --- launch.c: what a task is given
+
+// Prepares files in the background, then starts.
+void launch(struct live_allocation *a);
+void launch_clean(struct master *m, const char *workdir); // in the background; NULL: nothing
+
+// --- schedule.c
+
+void schedule_soon(struct master *m);
+void schedule_start(struct master *m);
+// Why an allocation still waits, in words.
+void schedule_explain(struct master *m, const struct live_allocation *a, struct buf *out);
+
+// --- logs.c
+
+// Copies new output of a task into its log. tx NULL: in a transaction of its own.
+void logs_pull(struct live_allocation *a, struct db_tx *tx);
+void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// --- retention.c
+
+// Deletes the checkpoints that the policy does not keep.
+void retention_apply(struct live_experiment *e);
+
+// --- restore.c
+
+int master_restore(struct master *m, det_err *err);

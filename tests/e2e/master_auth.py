@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Who may call what. Every route of the table is tried with no token, a wrong one, and another task's."""
+import os
+import re
+import stat
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
+from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+
+OPEN = {('GET', '/info'), ('GET', '/api/v1/master'), ('GET', '/healthz'), ('GET', '/readyz'),
+        ('GET', '/api/openapi.json'), ('POST', '/api/v1/auth/login')}
+# What any task may call because it is about the caller alone: the path names nobody.
+OWN = {('POST', '/api/v1/checkpoints'), ('POST', '/api/v1/task/logs')}
+
+
+def routes(m):
+    for path, methods in m.get('/api/openapi.json')['paths'].items():
+        for method in methods:
+            if method in ('get', 'post', 'put', 'patch', 'delete'):
+                yield method.upper(), path
+
+
+def filled(path, values):
+    return re.sub(r'{(\w+)}', lambda p: str(values.get(p[1], 'x')), path)
+
+
+def task_token(m, e):
+    """The token of a running task, as only the task itself sees it."""
+    t = m.trials(e)[0]['id']
+    m.wait_line(t, 'token ')
+    return t, [x for x in m.lines(t) if x.startswith('token ')][0].split()[1]
+
+
+def test_every_route_refuses_strangers(det):
+    with Master(det, '--slots', '2') as m:
+        config = 'entrypoint: "echo token $DET_SESSION_TOKEN; sleep 100"\nsearcher: {name: single}'
+        mine, other = m.create(config), m.create(config)
+        trial, _ = task_token(m, mine)
+        _, token = task_token(m, other)
+        alloc = m.allocations(trial)[0]
+        values = {'experiment': mine, 'trial': trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'],
+                  'slot': 0, 'user': 1, 'job': m.experiment(mine)['jobId']}
+        tried = 0
+        for method, path in routes(m):
+            at = filled(path, values)
+            for who, secret in (('nobody', ''), ('wrong', 'f' * 64), ('odd', '\xff"'), ('another task', token)):
+                if (method, path) in OPEN or (who == 'another task' and (method, path) in OWN):
+                    continue
+                status, answer = m.call(method, at, {} if method != 'GET' else None, token=secret)
+                if status not in (401, 403):
+                    raise Failure(f'{method} {at} as {who}: {status} {answer}')
+                tried += 1
+        expect('the table is not empty', tried > 150, True)
+        expect('both still run', [m.experiment(x)['state'] for x in (mine, other)], ['STATE_ACTIVE'] * 2)
+
+
+def test_a_tasks_token_dies_with_its_run(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "echo token $DET_SESSION_TOKEN; sleep 100"\nsearcher: {name: single}')
+        t, token = task_token(m, e)
+        expect('alive', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 200)
+        expect('not a user', m.call('POST', f'experiments/{e}/kill', token=token)[0], 403)
+        m.post(f'experiments/{e}/kill')
+        m.wait_experiment(e, 'STATE_CANCELED')
+        expect('dead', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 401)
+
+
+def login(m, name, password):
+    return m.call('POST', 'auth/login', {'username': name, 'password': password}, token='')
+
+
+def test_users_and_passwords(det):
+    with Master(det) as m:
+        expect('nobody has a password', login(m, 'admin', '')[0], 401)
+        ann = m.post('users', {'username': 'ann', 'password': 'correct horse'})['user']
+        expect('admin', (ann['admin'], ann['active']), (False, True))
+        expect('twice', m.call('POST', 'users', {'username': 'ann'})[0], 409)
+        expect('short', m.call('POST', 'users', {'username': 'bob', 'password': 'x'})[0], 400)
+        status, answer = login(m, 'ann', 'correct horse')
+        expect('login', status, 200)
+        token = answer['token']
+        expect('me', m.call('GET', 'me', token=token)[1]['user']['username'], 'ann')
+        expect('not hers', m.call('POST', 'users', {'username': 'eve'}, token=token)[0], 403)
+        e = m.create('entrypoint: sleep 100\nsearcher: {name: single}')
+        expect('nor this', m.call('POST', f'experiments/{e}/kill', token=token)[0], 403)
+        expect('but visible', m.call('GET', f'experiments/{e}', token=token)[0], 200)
+        expect('may not promote herself', m.call('PATCH', f'users/{ann["id"]}', {'admin': True}, token=token)[0], 403)
+        m.good('PATCH', f'users/{ann["id"]}', {'password': 'another one'}, token=token)
+        expect('old sessions end', m.call('GET', 'me', token=token)[0], 401)
+        expect('old password', login(m, 'ann', 'correct horse')[0], 401)
+        token = login(m, 'ann', 'another one')[1]['token']
+        m.post('auth/logout', token=token)
+        expect('logged out', m.call('GET', 'me', token=token)[0], 401)
+        token = login(m, 'ann', 'another one')[1]['token']
+        m.good('PATCH', f'users/{ann["id"]}', {'active': False})
+        expect('closed', (m.call('GET', 'me', token=token)[0], login(m, 'ann', 'another one')[0]), (401, 401))
+
+
+def test_guessing_is_slowed_down(det):
+    with Master(det) as m:
+        m.post('users', {'username': 'ann', 'password': 'correct horse'})
+        expect('guesses', [login(m, 'ann', 'wrong')[0] for _ in range(6)], [401] * 5 + [429])
+        expect('even the right one waits', login(m, 'ann', 'correct horse')[0], 429)
+        expect('others do not', login(m, 'nobody', 'x')[0], 401)
+
+
+def test_files_are_private(det):
+    with Master(det) as m:
+        wait_for(lambda: os.path.exists(os.path.join(m.data, 'det.db')), 'the database')
+        for name in ('master.json', 'secret.key', 'det.db'):
+            expect(name, stat.S_IMODE(os.stat(os.path.join(m.data, name)).st_mode), 0o600)
+        expect('directory', stat.S_IMODE(os.stat(m.data).st_mode), 0o700)
+        expect('loopback', m.host.split(':')[0], '127.0.0.1')
+        with open(os.path.join(m.data, 'det.db'), 'rb') as f:
+            content = f.read()
+        for name in ('det.db-wal',):
+            with open(os.path.join(m.data, name), 'rb') as f:
+                content += f.read()
+        expect('tokens are stored as hashes', m.token.encode() in content, False)
+
+
+if __name__ == '__main__':
+    try:
+        run_tests(sys.modules[__name__])
+    except Failure as failure:
+        sys.exit(f'FAILED: {failure}')

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Experiments from the first request to the last, with real processes."""
+import http.client
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
+from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+
+TRAIN = '''
+from task import *
+ready()
+print('hparams', sorted(hparams), flush=True)
+while True:
+    op = operation()
+    if op['completed']: break
+    n = op['op']['validateAfter']['length']
+    for i in range(steps + 1, n + 1): report('training', i, loss=1.0 / i)
+    report('validation', n, err=hparams.get('x', 0.5))
+    checkpoint(n)
+    complete(n, hparams.get('x', 0.5))
+    steps = n
+print('bye', flush=True)
+'''
+CONFIG = '''
+name: first
+description: a test
+labels: [a, b]
+entrypoint: python3 train.py
+max_restarts: 0
+searcher: {name: grid, metric: err, max_length: {batches: 4}, max_concurrent_trials: 2}
+hyperparameters:
+  x: {type: categorical, vals: [3, 1, 2]}
+'''
+
+
+def test_a_search_runs_to_its_end(det):
+    with Master(det, '--slots', '2') as m:
+        e = m.create(CONFIG, {'train.py': TRAIN})
+        row = m.wait_experiment(e, 'STATE_COMPLETED')
+        expect('progress', row['progress'], 1.0)
+        expect('trials', row['numTrials'], 3)
+        expect('best', row['bestTrialSearcherMetric'], 1.0)
+        trials = m.trials(e, sortBy='searcherMetricValue')
+        expect('order', [t['hparams']['x'] for t in trials], [1, 2, 3])
+        expect('states', {t['state'] for t in trials}, {'STATE_COMPLETED'})
+        expect('best trial', row['bestTrialId'], trials[0]['id'])
+        t = trials[0]['id']
+        expect('log', m.lines(t), ["hparams ['x']", 'bye'])
+        series = m.get(f'trials/{t}/series?group=training&name=loss')
+        expect('series', [[p[0], p[2]] for p in series['data']], [[i, 1.0 / i] for i in range(1, 5)])
+        summary = m.get(f'trials/{t}')['summaryMetrics']['training']['loss']
+        expect('summary', (summary['count'], summary['min'], summary['max']), (4, 0.25, 1.0))
+        # One checkpoint a trial: the best and the latest at the same time.
+        found = m.get(f'experiments/{e}/checkpoints')['checkpoints']
+        expect('checkpoints', sorted((c['trialId'], c['searcherMetric']) for c in found),
+               sorted((x['id'], float(x['hparams']['x'])) for x in trials))
+        status, text = m.call('GET', f'checkpoints/{found[0]["uuid"]}/files/state')
+        expect('file', (status, text), (200, 4))
+
+
+def test_scripts_without_any_api_run(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "echo hello; echo WARNING: careful >&2"\nsearcher: {name: single}')
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        lines = m.get('trials/1/logs')['logs']
+        expect('lines', sorted((x['log'], x['stdtype'], x['level']) for x in lines),
+               [('WARNING: careful\n', 'stderr', 'LOG_LEVEL_WARNING'), ('hello\n', 'stdout', 'LOG_LEVEL_INFO')])
+        job = m.create('entrypoint: ["sh", "-c", "echo job $DET_TASK_TYPE"]\nresources: {slots: 1}', type='TYPE_GENERIC')
+        row = m.wait_experiment(job, 'STATE_COMPLETED')
+        expect('type', row['type'], 'TYPE_GENERIC')
+        expect('log', m.lines(2), ['job GENERIC'])
+
+
+def test_configurations_are_refused_with_reasons(det):
+    with Master(det, '--slots', '1') as m:
+        def refused(config, **more):
+            status, answer = m.call('POST', 'experiments', {'config': config, **more})
+            return status, answer['detail']
+        status, why = refused('entrypoint: a\nsearcher: {name: singel}')
+        expect('status', status, 400)
+        expect('reason', 'searcher.name: must be one of' in why, True)
+        status, why = refused('entrypoint: a\nsearcher: {name: single}\nresources: {slots_per_trial: 9}')
+        expect('slots', (status, why), (400, 'resources: 9 slots are wanted, this machine has 1'))
+        status, why = refused('entrypoint: a\nsearcher: {name: single}', context='../../etc/passwd')
+        expect('context', status, 404)
+        status, why = refused('entrypoint: a\nsearcher: {name: single, source_trial_id: 7}')
+        expect('source', (status, why), (404, 'searcher: there is no trial 7'))
+        status, why = refused('entrypoint: a\nsearcher: {name: single}\n'
+                              'checkpoint_storage: {type: shared_fs, host_path: /nonexistent/x}')
+        expect('storage', status, 404)
+        expect('nothing was made', m.get('experiments')['pagination']['total'], 0)
+        ok = m.post('experiments', {'config': 'entrypoint: a\nsearcher: {name: single}', 'validateOnly': True})
+        expect('config', ok['config']['searcher']['name'], 'single')
+        expect('still nothing', m.get('experiments')['pagination']['total'], 0)
+
+
+def test_what_people_write_about_experiments(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "true"\nsearcher: {name: single}\nname: old')
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        m.good('PATCH', f'experiments/{e}', {'name': 'new', 'notes': 'n', 'labels': ['x', 'x', 'y']})
+        m.good('PUT', f'experiments/{e}/labels/with%20space')
+        m.good('DELETE', f'experiments/{e}/labels/x')
+        row = m.experiment(e)
+        expect('row', (row['name'], row['notes'], row['labels']), ('new', 'n', ['y', 'with space']))
+        expect('labels', m.get('experiment/labels')['labels'], ['with space', 'y'])
+        expect('found', len(m.get('experiments?labels=y')['experiments']), 1)
+        expect('not found', len(m.get('experiments?labels=y,z')['experiments']), 0)
+        m.post(f'experiments/{e}/archive')
+        expect('archived', m.get('experiments?archived=false')['pagination']['total'], 0)
+        m.post(f'experiments/{e}/unarchive')
+        status, why = m.call('POST', f'experiments/{e}/pause')
+        expect('pause', (status, why['detail']), (409, 'cannot pause: experiment in terminal state COMPLETED'))
+        m.post(f'experiments/{e}/kill')  # silently
+
+
+def test_deleting_takes_the_files_too(det):
+    with Master(det) as m:
+        e = m.create(CONFIG, {'train.py': TRAIN})
+        status, why = m.call('DELETE', f'experiments/{e}')
+        expect('too early', status, 409)
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        folder = os.path.join(m.data, 'checkpoints')
+        uuids = [c['uuid'] for c in m.get(f'experiments/{e}/checkpoints')['checkpoints']]
+        expect('checkpoints', [u for u in uuids if not os.path.isdir(os.path.join(folder, u))], [])
+        m.good('DELETE', f'experiments/{e}')
+        wait_for(lambda: m.call('GET', f'experiments/{e}')[0] == 404, 'the experiment to vanish')
+        expect('files', [u for u in uuids if os.path.exists(os.path.join(folder, u))], [])
+        expect('trial', m.call('GET', 'trials/1')[0], 404)
+
+
+def test_retention_keeps_best_and_latest(det):
+    train = '''
+from task import *
+ready()
+for i, err in enumerate([0.5, 0.1, 0.9, 0.7], 1):
+    report('validation', i, err=err)
+    checkpoint(i)
+complete(4, 0.7)
+'''
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nsearcher: {name: single, metric: err, max_length: {batches: 4}}\n'
+                     'checkpoint_storage: {save_trial_best: 1, save_trial_latest: 1}', {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        found = m.get(f'experiments/{e}/checkpoints?sortBy=stepsCompleted')['checkpoints']
+        expect('kept', [c['state'] for c in found],
+               ['STATE_DELETED', 'STATE_COMPLETED', 'STATE_DELETED', 'STATE_COMPLETED'])
+        folder = os.path.join(m.data, 'checkpoints')
+        gone = [c['uuid'] for c in found if c['state'] == 'STATE_DELETED']
+        wait_for(lambda: not any(os.path.exists(os.path.join(folder, u)) for u in gone), 'files to vanish')
+
+
+def test_following_a_log(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "for i in 1 2 3; do echo line $i; sleep 0.2; done"\nsearcher: {name: single}')
+        c = http.client.HTTPConnection(m.host, timeout=60)
+        c.request('GET', '/api/v1/trials/1/logs?follow=true', headers={'Authorization': 'Bearer ' + m.token})
+        text = c.getresponse().read().decode()  # ends with the trial
+        events = [x for x in text.split('\n\n') if 'data:' in x]
+        logs = [json.loads(x.split('data: ')[1]).get('log') for x in events]
+        expect('lines', logs, ['line 1\n', 'line 2\n', 'line 3\n', None])
+        expect('end', 'event: end' in events[-1], True)
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        last = [x.split('id: ')[1].split('\n')[0] for x in events if 'id: ' in x][0]
+        c = http.client.HTTPConnection(m.host, timeout=60)
+        c.request('GET', '/api/v1/trials/1/logs?follow=true',
+                  headers={'Authorization': 'Bearer ' + m.token, 'Last-Event-ID': last})
+        expect('resumed', c.getresponse().read().decode().count('line '), 2)
+
+
+def test_a_single_experiment_can_be_continued(det):
+    train = '''
+from task import *
+ready()
+print('from', steps, flush=True)
+n = operation()['op']['validateAfter']['length']
+report('validation', n, err=1.0 / n)
+checkpoint(n)
+complete(n, 1.0 / n)
+'''
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nsearcher: {name: single, metric: err, max_length: {batches: 2}}',
+                     {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        changes = 'searcher: {name: single, max_length: {batches: 5}}'
+        m.post('experiments/continue', {'id': e, 'overrideConfig': changes})
+        expect('runs again', m.experiment(e)['endTime'], None)
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        expect('log', m.lines(1), ['from 0', 'from 2'])
+        t = m.trial(1)
+        expect('trial', (t['runId'], t['totalBatchesProcessed'], t['searcherMetricValue']), (2, 5, 0.2))
+        grid = m.create(CONFIG, {'train.py': TRAIN})
+        expect('too early', m.call('POST', 'experiments/continue', {'id': grid})[0], 409)
+        m.wait_experiment(grid, 'STATE_COMPLETED')
+        expect('not a grid', m.call('POST', 'experiments/continue', {'id': grid})[0], 501)
+
+
+def test_a_search_by_a_time_metric_stops_trials(det):
+    train = '''
+from task import *
+ready()
+for i in range(1, 101):
+    report('validation', i, err=hparams['x'], seconds=i)
+    if preempted(): ack(); print('stopped at', i, flush=True); break
+'''
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nreproducibility: {experiment_seed: 1}\n'
+                     'searcher: {name: adaptive_asha, metric: err, max_trials: 4, time_metric: seconds, max_time: 64,'
+                     ' mode: aggressive, max_concurrent_trials: 1}\n'
+                     'hyperparameters: {x: {type: double, minval: 0, maxval: 1}}', {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        batches = [t['totalBatchesProcessed'] for t in m.trials(e)]
+        expect('some stop early, one does not', (min(batches) < 64, max(batches) >= 64), (True, True))
+
+
+def test_log_policies(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "echo CUDA out of memory; sleep 0.1; exit $DET_TRIAL_RUN_ID"\nsearcher: {name: single}\n'
+                     'max_restarts: 3\nlog_policies: [{name: oom, pattern: "out of mem.*", action: cancel_retries}]')
+        m.wait_experiment(e, 'STATE_ERROR')
+        expect('runs', len(m.allocations(1)), 1)
+        expect('reason', m.trial(1)['reason'].startswith('a log policy forbids to try again'), True)
+        status, why = m.call('POST', 'experiments', {'config': 'entrypoint: a\nsearcher: {name: single}\n'
+                                                     'log_policies: [{name: x, pattern: "(", action: cancel_retries}]'})
+        expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
+
+
+def test_templates(det):
+    with Master(det) as m:
+        m.good('PUT', 'templates/base', {'config': 'max_restarts: 0\nsearcher: {name: single}'})
+        e = m.create('entrypoint: "exit 3"', template='base')
+        m.wait_experiment(e, 'STATE_ERROR')
+        expect('runs', len(m.allocations(1)), 1)
+        m.good('DELETE', 'templates/base')
+        expect('gone', m.call('GET', 'templates/base')[0], 404)
+
+
+def test_a_key_makes_a_request_happen_once(det):
+    with Master(det) as m:
+        body = {'config': 'entrypoint: "true"\nsearcher: {name: single}'}
+        for _ in range(3):
+            m.post('experiments', body, headers={'Idempotency-Key': 'k1'})
+        expect('experiments', m.get('experiments')['pagination']['total'], 1)
+
+
+def test_numbers_for_prometheus(det):
+    with Master(det, '--slots', '2') as m:
+        status, text = m.call('GET', '/metrics')
+        expect('status', status, 200)
+        for line in ('det_slots{state="free"} 2', 'det_experiments 0', 'det_database_full 0'):
+            expect(line, line in text.decode(), True)
+        for path in ('/healthz', '/readyz', '/info', '/api/openapi.json'):
+            expect(path, m.call('GET', path, token='')[0], 200)
+
+
+if __name__ == '__main__':
+    try:
+        run_tests(sys.modules[__name__])
+    except Failure as failure:
+        sys.exit(f'FAILED: {failure}')
