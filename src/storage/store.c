@@ -45,7 +45,7 @@ int store_open_below(const char *host_path, const char *storage_path, struct sto
 {
     struct arena arena = ARENA_INIT;
     const char *host = path_normal(&arena, host_path), *whole = host;
-    int dir, rc;
+    int dir = -1, rc;
     if (storage_path && storage_path[0] == '/')
         whole = path_normal(&arena, storage_path);
     else if (storage_path)
