@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 
-const char *machine_short_name(const char *name)
+static const char *short_name(const char *name)
 {
     const char *underscore = strchr(name, '_');
     return underscore ? underscore + 1 : name;
@@ -12,7 +12,7 @@ const char *machine_short_name(const char *name)
 int machine_step(const struct machine *m, int state, int event, det_err *err)
 {
     int cell = m->cells[state * m->n_events + event];
-    const char *verb = m->events[event], *name = machine_short_name(m->states[state]);
+    const char *verb = m->events[event], *name = short_name(m->states[state]);
     switch (cell) {
     case STAY:
         return state;

@@ -24,6 +24,3 @@ struct machine {
 
 // The next state, or a negative DET_E* code.
 int machine_step(const struct machine *m, int state, int event, det_err *err);
-
-// "STATE_PAUSED" -> "PAUSED"
-const char *machine_short_name(const char *name);

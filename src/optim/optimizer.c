@@ -146,7 +146,7 @@ int det_optim_n_groups(const det_optimizer *opt)
 
 // --- settings
 
-struct group *optimizer_group(const det_optimizer *opt, int group, const char *function)
+static struct group *optimizer_group(const det_optimizer *opt, int group, const char *function)
 {
     if (!opt) return NULL;
     if (group >= 0 && group < opt->n_groups) return opt->group[group];

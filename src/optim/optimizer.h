@@ -68,8 +68,6 @@ struct det_optimizer {
 
 det_optimizer *optimizer_new(const struct optim_kind *kind, det_module *module,
                              const struct hyper *opts);
-// NULL (and the sticky error) if there is no such group.
-struct group *optimizer_group(const det_optimizer *opt, int group, const char *function);
 // Memory for the state tensors in mask, filled with initial values.
 int group_allocate_state(const struct optim_kind *kind, struct group *g, unsigned mask);
 // Elements of parameter i in a state tensor of its group.
@@ -89,9 +87,6 @@ struct run {
     float *value, *grad;
     int64_t offset, n_elements; // offset: in the state blocks
 };
-
-// Start with {0}; true while there is another one.
-bool run_next(const det_optimizer *opt, struct run *run);
 
 // Multiplies all gradients; false if any of them was infinite or NaN.
 bool optimizer_unscale(det_optimizer *opt, double factor);

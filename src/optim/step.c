@@ -49,7 +49,7 @@ static bool run_start(struct run *r, struct group *g, int first)
     return true;
 }
 
-bool run_next(const det_optimizer *opt, struct run *r)
+static bool run_next(const det_optimizer *opt, struct run *r)
 {
     for (; r->g < opt->n_groups; r->g++, r->end = 0)
         if (run_start(r, opt->group[r->g], r->end)) return true;

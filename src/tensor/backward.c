@@ -226,11 +226,6 @@ void det_zero_grad(det_tensor *t)
     if (t) t->grad_valid = false; // the memory stays for the next backward
 }
 
-bool tensor_grad_valid(const det_tensor *t)
-{
-    return t->grad_valid;
-}
-
 void tensor_set_grad_valid(det_tensor *t, bool valid)
 {
     t->grad_valid = valid;

@@ -5,7 +5,7 @@
 #include "tensor/elementwise.h"
 #include <math.h>
 
-struct sets channel_sets(const struct node *n)
+static struct sets channel_sets(const struct node *n)
 {
     const det_tensor *x = n->in[NORM_X];
     int64_t groups = NODE_ATTR(n, struct channel_attr)->n_groups, c = x->shape[1];

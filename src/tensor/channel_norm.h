@@ -26,8 +26,6 @@ struct sets {
     int64_t n, rows, c, group; // rows per set, channels per group
 };
 
-struct sets channel_sets(const struct node *n);
-
 // --- memory order (channel_blocks.c)
 
 // Strides of (N, C, ...) with the channel fastest.

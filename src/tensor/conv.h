@@ -59,11 +59,6 @@ void direct_rows(const struct direct_plan *d, const float *rows, float *y, int64
 const float *direct_input_rows(const struct conv *s, const float *image, int64_t oy,
                                int64_t n_rows);
 
-// One image's rows [first, first + n_rows) of the padded image, padding as zeros: n_rows x
-// (w + 2 pw) x c floats.
-void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows,
-                   float *out);
-
 // conv_pooled.c: convolution, max pooling without overlap and relu as one. Only the winner of each
 // window has a gradient, and only where relu let it pass: backward works on those alone.
 struct pooled {

@@ -47,8 +47,10 @@ static double work_of(const struct conv *s)
            (double)(s->kh * s->kw * s->c / s->groups);
 }
 
-void conv_pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows,
-                   float *out)
+// One image's rows [first, first + n_rows) of the padded image, padding as zeros: n_rows x (w + 2
+// pw) x c floats.
+static void pad_rows(const struct conv *s, const float *image, int64_t first, int64_t n_rows,
+                     float *out)
 {
     const int64_t row = s->w * s->c, side = s->pw * s->c, padded_row = row + 2 * side;
     for (int64_t r = 0; r < n_rows; r++, out += padded_row) {
@@ -154,7 +156,7 @@ const float *direct_input_rows(const struct conv *s, const float *image, int64_t
     if (!s->ph && !s->pw) return image + oy * s->sh * s->w * s->c;
     int64_t in_rows = (n_rows - 1) * s->sh + (s->kh - 1) * s->dh + 1;
     float *to = scratch(SCRATCH_B, (size_t)(in_rows * (s->w + 2 * s->pw) * s->c) * sizeof(float));
-    if (to) conv_pad_rows(s, image, oy * s->sh, in_rows, to);
+    if (to) pad_rows(s, image, oy * s->sh, in_rows, to);
     return to;
 }
 
@@ -363,8 +365,8 @@ static void pad_piece(void *ctx, int image)
 {
     const struct pad_job *j = ctx;
     const struct conv *s = j->s;
-    conv_pad_rows(s, j->x + (int64_t)image * s->h * s->w * s->c, 0, j->padded_h,
-                  j->out + (int64_t)image * j->padded_h * j->padded_w * s->c);
+    pad_rows(s, j->x + (int64_t)image * s->h * s->w * s->c, 0, j->padded_h,
+             j->out + (int64_t)image * j->padded_h * j->padded_w * s->c);
 }
 
 // sums -> (OC, C, KH, KW)

@@ -170,7 +170,6 @@ det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
 det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order);
 det_tensor *tensor_row_major(det_tensor *t); // of its own type
 bool tensor_is_row_major(const det_tensor *t);
-bool tensor_is_channels_last(const det_tensor *t);
 bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order
 
 bool wants_grad(const struct node *n, int i);
@@ -204,8 +203,6 @@ struct tape {
 struct tape *tape_get(void);
 void *tape_alloc(struct tape *tape, size_t n_bytes);
 void tape_own(struct tape *tape, det_tensor *t); // the current scope takes the caller's reference
-void node_release(struct node *n);
-int node_run(struct node *n);        // runs a pending node
 int node_allocate(struct node *n);   // memory for its outputs
 void tape_finish(struct tape *tape); // runs all pending nodes
 

@@ -162,7 +162,7 @@ static int conv_forward_op(struct node *n)
     return rc ? node_fail(n, rc, "no memory to convolve %s", TENSOR_TEXT(n->in[0])) : 0;
 }
 
-void conv_give_bias_grad(struct node *n, const struct conv *s, det_tensor *g)
+static void give_bias_grad(struct node *n, const struct conv *s, det_tensor *g)
 {
     if (!wants_grad(n, 2)) return;
     det_tensor *rows = det_permute(g, DET_DIMS(0, 2, 3, 1));
@@ -206,7 +206,7 @@ static int conv_backward_from(struct node *n, det_tensor *g)
     struct conv s;
     int rc = conv_describe(n, &s);
     if (rc) return rc;
-    conv_give_bias_grad(n, &s, g);
+    give_bias_grad(n, &s, g);
     if (wants_grad(n, 1)) rc = conv_give_weight_grad(n, &s, g);
     if (!rc && wants_grad(n, 0)) rc = conv_give_input_grad(n, &s, g);
     return rc ? node_fail(n, rc, "no memory for gradients") : 0;

@@ -29,4 +29,3 @@ void conv_store(struct node *n, det_tensor *y);
 
 // The gradient of the result as the kernels want it. Release it.
 det_tensor *conv_image_grad(const struct node *n);
-void conv_give_bias_grad(struct node *n, const struct conv *s, det_tensor *g);

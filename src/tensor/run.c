@@ -51,6 +51,8 @@ static void convert_inputs(const struct op *op, const struct tape *tape, det_ten
     }
 }
 
+static int node_run(struct node *n); // runs a pending node
+
 // --- recording
 
 // Optional inputs that the call leaves out at the end read as NULL.
@@ -222,7 +224,7 @@ static int absorbed_still_valid(const struct node *n)
     return 0;
 }
 
-int node_run(struct node *n)
+static int node_run(struct node *n)
 {
     int rc = n->state == NODE_ABSORBED ? absorbed_still_valid(n) : 0;
     if (rc) return rc;

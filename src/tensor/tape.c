@@ -123,6 +123,17 @@ static void leave_tape(det_tensor *x)
     tensor_release(x);
 }
 
+static void node_release(struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        tensor_release(n->in[i]);
+    for (int i = 0; i < NODE_MAX_AUX; i++) {
+        tensor_release(n->aux[i]);
+        n->aux[i] = NULL;
+    }
+    n->n_in = 0;
+}
+
 static void scope_pop(const struct scope_mark *m)
 {
     for (int i = tape.n_tensors; i-- > m->n_tensors;)
@@ -168,17 +179,6 @@ void tensor_free(det_tensor *t)
     tensor_release(t->grad);
     storage_unref(t->storage);
     header_free(t);
-}
-
-void node_release(struct node *n)
-{
-    for (int i = 0; i < n->n_in; i++)
-        tensor_release(n->in[i]);
-    for (int i = 0; i < NODE_MAX_AUX; i++) {
-        tensor_release(n->aux[i]);
-        n->aux[i] = NULL;
-    }
-    n->n_in = 0;
 }
 
 // --- errors

@@ -75,7 +75,7 @@ bool tensor_is_row_major(const det_tensor *t)
 
 static const int channels_last[] = {0, 2, 3, 1};
 
-bool tensor_is_channels_last(const det_tensor *t)
+static bool tensor_is_channels_last(const det_tensor *t)
 {
     return t->ndim == 4 && dense_in_order(t, channels_last);
 }

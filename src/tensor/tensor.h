@@ -73,6 +73,5 @@ void flat_done(struct flat *flat);
 // The memory of a leaf that is in some flat, and of its gradient. False if it has no gradient now.
 bool flat_memory(const det_tensor *t, float **value, float **grad);
 
-// Whether the gradient memory of a leaf holds a gradient (as opposed to "none yet").
-bool tensor_grad_valid(const det_tensor *t);
+// Says whether the gradient memory of a leaf holds a gradient (as opposed to "none yet").
 void tensor_set_grad_valid(det_tensor *t, bool valid);
