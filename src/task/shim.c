@@ -305,6 +305,8 @@ static int run_task(struct shim *s, int dir_fd, det_err *err)
     start_ranks(s);
     run_loop(s);
     finish_ranks(s);
+    det_err why = {0};
+    if (task_deliver_reports(&s->spec, s->dir, &why)) say(s, why.msg);
     return det_ok(err);
 }
 

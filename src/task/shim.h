@@ -48,6 +48,9 @@ void rank_drain(struct rank *r); // takes all that is there
 // Is fd really that directory, and is the lock ours?
 int task_check_lock(const char *dir, int fd, det_err *err);
 
+// Sends what the task's programs left in their journals. DET_ETIMEOUT: the master stayed away.
+int task_deliver_reports(const struct task_spec *spec, const char *dir, det_err *err);
+
 int task_shim_save(const char *dir, const struct proc_id *id, det_err *err);
 
 // "NAME=value" in the environment of everything that a task starts.
