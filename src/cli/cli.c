@@ -3,15 +3,31 @@
 
 #include "base/nearest.h"
 #include "cli/command.h"
+#include <stdlib.h>
+
+// How many words a verb is ("set name" is two), if they are the next ones; else 0.
+static int match_verb(const char *verb, char **words, int n)
+{
+    struct str rest = str_from(verb);
+    int count = 0;
+    while (rest.len) {
+        struct str word = str_cut(&rest, ' ');
+        if (count == n || !str_eqz(word, words[count])) return 0;
+        count++;
+    }
+    return count;
+}
 
 // The row that the words name; *n_words says how many of them do. NULL if there is none.
 static const struct command *find_command(char **words, int n, int *n_words)
 {
     for (size_t i = 0; i < n_commands; i++) {
         const struct command *c = commands[i];
-        *n_words = c->verb ? 2 : 1;
-        if (n < *n_words || strcmp(words[0], c->noun) != 0) continue;
-        if (!c->verb || !strcmp(words[1], c->verb)) return c;
+        if (!n || strcmp(words[0], c->noun) != 0) continue;
+        int n_verb = c->verb ? match_verb(c->verb, words + 1, n - 1) : 0;
+        if (c->verb && !n_verb) continue;
+        *n_words = 1 + n_verb;
+        return c;
     }
     return NULL;
 }
@@ -62,6 +78,10 @@ static int dispatch(char **words, int n)
     if (n == 0) {
         help_print(NULL, NULL);
         return EXIT_USAGE;
+    }
+    if (n > 2 && is_one_of(words[0], "-m", "--master")) { // for all commands, in front of them
+        setenv("DET_MASTER", words[1], 1);
+        return dispatch(words + 2, n - 2);
     }
     if (is_one_of(words[0], "-h", "--help")) return help_print(NULL, NULL);
     if (is_one_of(words[0], "-v", "--version")) words[0] = "version";

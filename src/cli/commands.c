@@ -1,9 +1,7 @@
-// Unit commands.c: all commands there are, in the order of the help.
+// Unit commands.c: the command table.
 #include "cli/cmd.h"
 
-const struct command *const commands[] = {
-    &cmd_config_check, &cmd_master, &cmd_preview_search, &cmd_simulate_search,
-    &cmd_shim,         &cmd_help,   &cmd_version,
-};
+#define COMMAND_ROW(name) &cmd_##name,
+const struct command *const commands[] = {COMMANDS(COMMAND_ROW)};
 
 const size_t n_commands = sizeof commands / sizeof *commands;

@@ -49,11 +49,11 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(ALLOCATION_FIND, NOUN_ALLOCATION, "SELECT %s FROM allocations WHERE allocationId = ?1")    \
     S(CHECKPOINT_SAVE, NOUN_CHECKPOINT, NULL)                                                    \
     S(CHECKPOINT_FIND, NOUN_CHECKPOINT, "SELECT %s FROM checkpoints WHERE uuid = ?1")            \
-    S(CHECKPOINT_RATE, N_NOUN,                                                                     \
-      "UPDATE checkpoints SET searcherMetric = ?3 WHERE trialId = ?1 AND stepsCompleted = ?2")     \
-    S(WARM_STARTS_LIST, N_NOUN,                                                                    \
-      "SELECT DISTINCT warmStartCheckpointUuid FROM trials"                                        \
-      " WHERE warmStartCheckpointUuid IS NOT NULL")                                                \
+    S(CHECKPOINT_RATE, N_NOUN,                                                                   \
+      "UPDATE checkpoints SET searcherMetric = ?3 WHERE trialId = ?1 AND stepsCompleted = ?2")   \
+    S(WARM_STARTS_LIST, N_NOUN,                                                                  \
+      "SELECT DISTINCT warmStartCheckpointUuid FROM trials"                                      \
+      " WHERE warmStartCheckpointUuid IS NOT NULL")                                              \
     S(JOB_SAVE, NOUN_JOB, NULL)                                                                  \
     S(JOB_FIND, NOUN_JOB, "SELECT %s FROM jobs WHERE jobId = ?1")                                \
     S(USER_SAVE, NOUN_USER, NULL)                                                                \

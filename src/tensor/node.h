@@ -203,8 +203,8 @@ struct tape {
 struct tape *tape_get(void);
 void *tape_alloc(struct tape *tape, size_t n_bytes);
 void tape_own(struct tape *tape, det_tensor *t); // the current scope takes the caller's reference
-int node_allocate(struct node *n);   // memory for its outputs
-void tape_finish(struct tape *tape); // runs all pending nodes
+int node_allocate(struct node *n);               // memory for its outputs
+void tape_finish(struct tape *tape);             // runs all pending nodes
 
 // --- allocator
 

@@ -1,0 +1,184 @@
+// Unit cmd_user.c: det user login, logout, create, change-password; det template set.
+#include "cli/cmd.h"
+
+#include "base/assert.h"
+#include "cli/remote.h"
+#include "sys/fs.h"
+#include <stdio.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { MAX_PASSWORD = 1024 };
+
+// From the terminal without showing it, or a line of standard input.
+static bool ask_password(const char *prompt, char out[MAX_PASSWORD])
+{
+    struct termios old, quiet;
+    bool terminal = isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &old);
+    if (terminal) {
+        quiet = old;
+        quiet.c_lflag &= ~(tcflag_t)ECHO;
+        fprintf(stderr, "%s: ", prompt);
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    }
+    bool ok = fgets(out, MAX_PASSWORD, stdin);
+    if (terminal) {
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &old);
+        fputc('\n', stderr);
+    }
+    if (!ok) {
+        print_error("there is no password to read on standard input");
+        return false;
+    }
+    out[strcspn(out, "\r\n")] = 0;
+    return true;
+}
+
+static void add(struct remote *r, struct doc *map, const char *key, const char *text)
+{
+    doc_set(map, str_from(key), doc_new_str(&r->arena, text));
+}
+
+static int run_login(const struct call *call)
+{
+    struct remote r;
+    char password[MAX_PASSWORD];
+    det_err err;
+    int status = EXIT_FAILED;
+    if (!remote_open(&r, call) || !ask_password("Password", password)) goto out;
+    struct doc *body = doc_new(&r.arena, DOC_MAP);
+    add(&r, body, "username", call->args[0]);
+    add(&r, body, "password", password);
+    const struct doc *answer = remote_call(&r, HTTP_POST, body, "/auth/login");
+    if (!answer) goto out;
+    if (login_keep(r.url, doc_text(answer, "token"), &err)) {
+        print_error("%s", err.msg);
+        goto out;
+    }
+    struct buf line = BUF_INIT(4096);
+    buf_printf(&line, "Logged in to %s as %s.\n", r.url, call->args[0]);
+    print_data(buf_str(&line));
+    buf_done(&line);
+    status = EXIT_OK;
+out:
+    explicit_bzero(password, sizeof password);
+    remote_close(&r);
+    return status;
+}
+
+static int run_logout(const struct call *call)
+{
+    struct remote r;
+    det_err err;
+    int status = EXIT_FAILED;
+    bool open = remote_open(&r, call);
+    if (open && !r.logged_in) {
+        print_data(str_from("You are not logged in.\n"));
+        status = EXIT_OK;
+    } else if (open && remote_call(&r, HTTP_POST, NULL, "/auth/logout")) {
+        status = EXIT_OK;
+        if (login_keep(r.url, NULL, &err)) {
+            print_error("%s", err.msg);
+            status = EXIT_FAILED;
+        }
+    }
+    remote_close(&r);
+    return status;
+}
+
+static int run_user_create(const struct call *call)
+{
+    struct remote r;
+    char password[MAX_PASSWORD];
+    int status = EXIT_FAILED;
+    if (remote_open(&r, call) && ask_password("Password of the new user", password)) {
+        struct doc *body = doc_new(&r.arena, DOC_MAP);
+        add(&r, body, "username", call->args[0]);
+        add(&r, body, "password", password);
+        if (call_option(call, "admin"))
+            doc_set(body, str_from("admin"), doc_new_bool(&r.arena, true));
+        if (remote_call(&r, HTTP_POST, body, "/users")) status = EXIT_OK;
+    }
+    explicit_bzero(password, sizeof password);
+    remote_close(&r);
+    return status;
+}
+
+// The number of a user, by name; that of the caller without one. 0 after the error was printed.
+static int64_t user_number(struct remote *r, const char *name)
+{
+    if (!name) return doc_whole(doc_find(remote_get(r, "/me"), "user"), "id");
+    const struct doc *users = doc_find(remote_get(r, "/users"), "users");
+    for (const struct doc *u = users ? users->first : NULL; u; u = u->next)
+        if (!strcmp(doc_text(u, "username"), name)) return doc_whole(u, "id");
+    if (users) print_error("there is no user '%s'", name);
+    return 0;
+}
+
+static int run_change_password(const struct call *call)
+{
+    struct remote r;
+    char password[MAX_PASSWORD];
+    int status = EXIT_FAILED;
+    int64_t id = remote_open(&r, call) ? user_number(&r, call->n_args ? call->args[0] : NULL) : 0;
+    if (id && ask_password("New password", password)) {
+        struct doc *body = doc_new(&r.arena, DOC_MAP);
+        add(&r, body, "password", password);
+        if (remote_call(&r, HTTP_PATCH, body, "/users/%lld", (long long)id)) status = EXIT_OK;
+    }
+    explicit_bzero(password, sizeof password);
+    remote_close(&r);
+    return status;
+}
+
+static int run_template_set(const struct call *call)
+{
+    struct remote r;
+    struct buf text = BUF_INIT(1 << 20);
+    det_err err;
+    int status = EXIT_FAILED;
+    if (!remote_open(&r, call)) goto out;
+    if (fs_read(call->args[1], &text, &err)) {
+        print_error("%s", err.msg);
+        goto out;
+    }
+    struct doc *body = doc_new(&r.arena, DOC_MAP);
+    add(&r, body, "config", buf_str(&text).ptr);
+    if (remote_call(&r, HTTP_PUT, body, "/templates/%s", remote_segment(&r, call->args[0])))
+        status = EXIT_OK;
+out:
+    buf_done(&text);
+    remote_close(&r);
+    return status;
+}
+
+static const struct option plain_options[] = {MASTER_OPTION};
+static const struct option create_options[] = {MASTER_OPTION,
+                                               {"admin", 0, NULL, "May manage users and slots."}};
+
+#define USER(symbol, noun_, verb_, args_, least, most, options_, run_, help_, example_) \
+    const struct command symbol = {.noun = noun_,                                       \
+                                   .verb = verb_,                                       \
+                                   .args = args_,                                       \
+                                   .min_args = least,                                   \
+                                   .max_args = most,                                    \
+                                   .help = help_,                                       \
+                                   .example = example_,                                 \
+                                   .options = options_,                                 \
+                                   .n_options = STATIC_LEN(options_),                   \
+                                   .run = run_};
+
+USER(cmd_user_login, "user", "login", "NAME", 1, 1, plain_options, run_login,
+     "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, or from "
+     "a line of standard input.",
+     "det user login ada")
+USER(cmd_user_logout, "user", "logout", "", 0, 0, plain_options, run_logout,
+     "Logs out and forgets the token.", "det user logout")
+USER(cmd_user_create, "user", "create", "NAME", 1, 1, create_options, run_user_create,
+     "Creates a user.", "det user create ada")
+USER(cmd_user_change_password, "user", "change-password", "[NAME]", 0, 1, plain_options,
+     run_change_password, "Changes a password: your own, or, for admins, that of others.",
+     "det user change-password")
+USER(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
+     "Stores a part of a configuration that experiments can be created with.",
+     "det template set gpu gpu.yaml")

@@ -1,0 +1,79 @@
+// Unit cmd_why.c: det why: what an experiment or a trial waits for, or why it ended.
+#include "cli/cmd.h"
+
+#include "base/assert.h"
+#include "cli/remote.h"
+#include "cli/show.h"
+
+// Sentences about one trial that did not go well.
+static void explain_trial(struct buf *out, const struct doc *t)
+{
+    int64_t restarts = doc_whole(t, "restarts");
+    const char *reason = doc_text(t, "reason"), *doing = doc_text(t, "runnerState");
+    if (!*reason && !restarts && !*doing) return;
+    buf_printf(out, "  trial %lld: ", (long long)doc_whole(t, "id"));
+    show_value(out, doc_find(t, "state"), SHOW_STATE);
+    if (*doing) buf_printf(out, ", %s", doing);
+    if (restarts) buf_printf(out, ", failed %lld times", (long long)restarts);
+    if (*reason) buf_printf(out, ": %s", reason);
+    buf_addc(out, '\n');
+}
+
+static void explain_queue(struct buf *out, const struct doc *jobs, int64_t experiment)
+{
+    for (const struct doc *j = jobs ? jobs->first : NULL; j; j = j->next) {
+        if (doc_whole(j, "experimentId") != experiment) continue;
+        buf_addz(out, "  in the queue: ");
+        show_value(out, doc_find(j, "state"), SHOW_STATE);
+        buf_printf(out, ", priority %lld", (long long)doc_whole(j, "priority"));
+        if (*doc_text(j, "reason")) buf_printf(out, "; %s", doc_text(j, "reason"));
+        buf_addc(out, '\n');
+    }
+}
+
+static bool explain(struct remote *r, const char *id, struct buf *out)
+{
+    const struct doc *answer = remote_get(r, "/experiments/%s", id);
+    const struct doc *e = doc_find(answer, "experiment");
+    const struct doc *trials = e ? remote_get(r, "/experiments/%s/trials?limit=-1", id) : NULL;
+    const struct doc *jobs = trials ? remote_get(r, "/jobs") : NULL;
+    if (!jobs) return false;
+    buf_printf(out, "Experiment %s is ", id);
+    show_value(out, doc_find(e, "state"), SHOW_STATE);
+    if (*doc_text(e, "reason")) buf_printf(out, ": %s", doc_text(e, "reason"));
+    buf_addc(out, '\n');
+    explain_queue(out, doc_find(jobs, "jobs"), doc_whole(e, "id"));
+    const struct doc *list = doc_find(trials, "trials");
+    for (const struct doc *t = list ? list->first : NULL; t; t = t->next)
+        explain_trial(out, t);
+    return true;
+}
+
+static int run_why(const struct call *call)
+{
+    struct remote r;
+    struct buf out = BUF_INIT(1 << 20);
+    int status = EXIT_FAILED;
+    if (remote_open(&r, call) && explain(&r, remote_segment(&r, call->args[0]), &out)) {
+        print_data(buf_str(&out));
+        status = EXIT_OK;
+    }
+    buf_done(&out);
+    remote_close(&r);
+    return status;
+}
+
+static const struct option why_options[] = {MASTER_OPTION};
+
+const struct command cmd_why = {
+    .noun = "why",
+    .args = "EXPERIMENT",
+    .min_args = 1,
+    .max_args = 1,
+    .help = "Explains what an experiment is waiting for, or why it and its trials ended as they "
+            "did.",
+    .example = "det why 7",
+    .options = why_options,
+    .n_options = STATIC_LEN(why_options),
+    .run = run_why,
+};

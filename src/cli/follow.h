@@ -1,0 +1,14 @@
+// cli/follow.h: watching experiments and trials until they end. Private to the layer.
+#pragma once
+
+#include "cli/remote.h"
+
+// Prints the lines of a trial's log, and, if follow, those to come until it ends. tail: only the
+// last so many; negative: all.
+int follow_logs(struct remote *r, int64_t trial, bool follow, int64_t tail);
+
+// Waits for an experiment to end, with a progress bar on a terminal. EXIT_OK if it completed.
+int follow_experiment(struct remote *r, int64_t experiment);
+
+// Waits for the experiment's first trial and follows its log. Returns as follow_experiment does.
+int follow_first_trial(struct remote *r, int64_t experiment);

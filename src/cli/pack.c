@@ -1,0 +1,167 @@
+// Unit pack.c: makes the archive of a model definition.
+#include "cli/pack.h"
+
+#include "base/arena.h"
+#include "sys/dir.h"
+#include "sys/fs.h"
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_IGNORE = 1 << 20, MAX_DEPTH = 64 };
+
+struct packing {
+    struct archive *archive;
+    struct arena *arena;
+    struct str ignore; // content of .detignore
+    struct buf *out;
+    struct pack_totals totals;
+};
+
+static const char default_ignore[] = "__pycache__/\n*.py[co]\n*$py.class\n";
+
+bool pack_pattern_matches(struct str pattern, const char *path, bool is_folder)
+{
+    char text[1024];
+    while (pattern.len &&
+           (pattern.ptr[pattern.len - 1] == ' ' || pattern.ptr[pattern.len - 1] == '\r'))
+        pattern.len--;
+    if (!pattern.len || pattern.ptr[0] == '#' || pattern.len >= sizeof text) return false;
+    if (pattern.ptr[pattern.len - 1] == '/') {
+        if (!is_folder) return false;
+        pattern.len--;
+    }
+    memcpy(text, pattern.ptr, pattern.len);
+    text[pattern.len] = 0;
+    if (text[0] == '/') return !fnmatch(text + 1, path, FNM_PATHNAME);
+    if (strchr(text, '/')) return !fnmatch(text, path, FNM_PATHNAME);
+    const char *slash = strrchr(path, '/');
+    return !fnmatch(text, slash ? slash + 1 : path, FNM_PATHNAME);
+}
+
+static bool is_ignored(const struct packing *p, const char *path, bool is_folder)
+{
+    struct str lists[] = {str_from(default_ignore), p->ignore};
+    bool ignored = false;
+    for (int i = 0; i < 2; i++)
+        while (lists[i].len) { // the last line that matches decides; ! brings back
+            struct str line = str_cut(&lists[i], '\n');
+            bool keep = line.len && line.ptr[0] == '!';
+            if (keep) line.ptr++, line.len--;
+            if (pack_pattern_matches(line, path, is_folder)) ignored = !keep;
+        }
+    return ignored;
+}
+
+static int archive_fail(struct archive *a, det_err *err)
+{
+    return det_fail(err, DET_EIO, "cannot pack: %s", archive_error_string(a));
+}
+
+static int add_header(struct packing *p, const char *path, mode_t type, int64_t size, bool runs,
+                      det_err *err)
+{
+    struct archive_entry *e = archive_entry_new();
+    archive_entry_set_pathname(e, path);
+    archive_entry_set_filetype(e, type);
+    archive_entry_set_perm(e, type == AE_IFDIR || runs ? 0755 : 0644);
+    archive_entry_set_size(e, size);
+    int rc = archive_write_header(p->archive, e);
+    archive_entry_free(e);
+    p->totals.entries++;
+    p->totals.bytes += size;
+    return rc == ARCHIVE_OK ? 0 : archive_fail(p->archive, err);
+}
+
+static int add_file(struct packing *p, int fd, const struct stat *st, const char *path,
+                    det_err *err)
+{
+    char block[65536];
+    int64_t left = st->st_size;
+    int rc = add_header(p, path, AE_IFREG, left, st->st_mode & 0100, err);
+    while (!rc && left > 0) {
+        ssize_t n =
+            read(fd, block, (size_t)(left < (int64_t)sizeof block ? left : (int64_t)sizeof block));
+        if (n <= 0) return det_fail(err, DET_EIO, "'%s' changed while it was read", path);
+        if (archive_write_data(p->archive, block, (size_t)n) != n)
+            rc = archive_fail(p->archive, err);
+        left -= n;
+    }
+    return rc;
+}
+
+static int add_folder(struct packing *p, int dir, const char *prefix, int depth, det_err *err);
+
+static int add_entry(struct packing *p, int dir, const char *prefix, const char *name, int depth,
+                     det_err *err)
+{
+    const char *path = *prefix ? arena_printf(p->arena, "%s/%s", prefix, name) : name;
+    struct stat st;
+    int rc = 0;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW)) return fs_fail(err, "read", path);
+    bool folder = S_ISDIR(st.st_mode);
+    if ((!folder && !S_ISREG(st.st_mode)) || is_ignored(p, path, folder)) return 0;
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (folder ? O_DIRECTORY : 0));
+    if (fd < 0) return fs_fail(err, "open", path);
+    if (!folder) rc = add_file(p, fd, &st, path, err);
+    if (folder) rc = add_header(p, path, AE_IFDIR, 0, true, err);
+    if (folder && !rc) rc = add_folder(p, fd, path, depth + 1, err);
+    close(fd);
+    return rc;
+}
+
+static int add_folder(struct packing *p, int dir, const char *prefix, int depth, det_err *err)
+{
+    struct dir_entries entries;
+    if (depth > MAX_DEPTH) return det_fail(err, DET_ELIMIT, "'%s' is too deep", prefix);
+    int rc = dir_list(dir, *prefix ? prefix : ".", p->arena, &entries, err);
+    for (size_t i = 0; !rc && i < entries.n; i++) {
+        rc = add_entry(p, dir, prefix, entries.items[i].name, depth, err);
+        if (!rc && !buf_ok(p->out))
+            rc = det_fail(err, DET_ELIMIT,
+                          "the folder is larger than %d MB packed; name what is not needed in "
+                          ".detignore",
+                          PACK_MAX_BYTES >> 20);
+    }
+    return rc;
+}
+
+static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size_t n)
+{
+    (void)a;
+    struct packing *p = ctx;
+    buf_add(p->out, bytes, n);
+    return (la_ssize_t)n;
+}
+
+static int read_ignore(const char *dir, struct arena *arena, struct str *out, det_err *err)
+{
+    struct buf text = BUF_INIT(MAX_IGNORE);
+    int rc = fs_read(arena_printf(arena, "%s/.detignore", dir), &text, err);
+    *out = (struct str){arena_strndup(arena, buf_str(&text).ptr, text.len), text.len};
+    buf_done(&text);
+    return rc == DET_ENOTFOUND ? det_ok(err) : rc;
+}
+
+int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct packing p = {.archive = archive_write_new(), .arena = &arena, .out = out};
+    int fd = -1;
+    archive_write_set_format_pax_restricted(p.archive);
+    archive_write_add_filter_gzip(p.archive);
+    archive_write_set_options(p.archive, "gzip:!timestamp"); // same files, same bytes
+    archive_write_open2(p.archive, &p, NULL, on_bytes, NULL, NULL);
+    int rc = read_ignore(dir, &arena, &p.ignore, err);
+    if (!rc) rc = dir_open(dir, 0, &fd, err);
+    if (!rc) rc = add_folder(&p, fd, "", 0, err);
+    if (!rc && archive_write_close(p.archive) != ARCHIVE_OK) rc = archive_fail(p.archive, err);
+    archive_write_free(p.archive);
+    *totals = p.totals;
+    if (fd >= 0) close(fd);
+    arena_done(&arena);
+    return rc;
+}

@@ -1,0 +1,213 @@
+// Unit remote.c: finds the master, calls it, reports what it says.
+#include "cli/remote.h"
+
+#include "base/json.h"
+#include "sys/fs.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { MAX_FILE = 1 << 20 };
+
+const char *doc_text(const struct doc *map, const char *key)
+{
+    const struct doc *d = doc_find(map, key);
+    return d && d->kind == DOC_STR ? d->text.ptr : "";
+}
+
+int64_t doc_whole(const struct doc *map, const char *key)
+{
+    int64_t value = 0;
+    const struct doc *d = doc_find(map, key);
+    return d && doc_integer(d, &value) ? value : 0;
+}
+
+const char *home_dir(struct arena *arena)
+{
+    const char *home = getenv("DET_HOME"), *xdg = getenv("XDG_DATA_HOME"), *user = getenv("HOME");
+    if (home && *home) return home;
+    if (xdg && *xdg) return arena_printf(arena, "%s/det", xdg);
+    return user ? arena_printf(arena, "%s/.local/share/det", user) : NULL;
+}
+
+// A small JSON file of ours. NULL if it is not there or not what it should be.
+static const struct doc *read_json(struct arena *arena, const char *path)
+{
+    struct buf text = BUF_INIT(MAX_FILE);
+    det_err err;
+    const struct doc *doc = NULL;
+    if (!fs_read(path, &text, &err)) {
+        struct str copy = {arena_strndup(arena, text.ptr, text.len), text.len};
+        struct diag_list diags = DIAG_INIT(arena);
+        doc = json_parse(arena, copy, NULL, &diags);
+    }
+    buf_done(&text);
+    return doc;
+}
+
+const struct doc *home_master(struct arena *arena)
+{
+    const char *home = home_dir(arena);
+    return home ? read_json(arena, arena_printf(arena, "%s/master.json", home)) : NULL;
+}
+
+// --- tokens
+
+static const char *login_path(struct arena *arena)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *user = getenv("HOME");
+    if (xdg && *xdg) return arena_printf(arena, "%s/det/login.json", xdg);
+    return user ? arena_printf(arena, "%s/.config/det/login.json", user) : NULL;
+}
+
+static int make_parent(struct arena *arena, const char *path, det_err *err)
+{
+    char *dir = arena_strdup(arena, path);
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(dir, 0700) && errno != EEXIST) return fs_fail(err, "make the folder", dir);
+        *slash = '/';
+    }
+    return 0;
+}
+
+int login_keep(const char *url, const char *token, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    const char *path = login_path(&arena);
+    struct buf out = BUF_INIT(MAX_FILE);
+    int rc = path ? make_parent(&arena, path, err)
+                  : det_fail(err, DET_ESTATE, "there is no place for the token: set HOME");
+    const struct doc *old = rc ? NULL : read_json(&arena, path);
+    struct json_writer w;
+    json_init(&w, &out, 2);
+    json_open_map(&w);
+    for (const struct doc *e = old && old->kind == DOC_MAP ? old->first : NULL; e; e = e->next) {
+        if (str_eqz(e->key, url)) continue;
+        json_keyn(&w, e->key);
+        json_put_doc(&w, e);
+    }
+    if (token) {
+        json_key(&w, url);
+        json_put_str(&w, token);
+    }
+    json_close(&w);
+    buf_addc(&out, '\n');
+    mode_t mask = umask(077);
+    struct fs_writer file = FS_WRITER_INIT;
+    if (!rc) rc = fs_writer_open(&file, path, err);
+    if (!rc) rc = fs_writer_add(&file, out.ptr, out.len, err);
+    if (!rc) rc = fs_writer_commit(&file, err);
+    fs_writer_close(&file);
+    umask(mask);
+    buf_done(&out);
+    arena_done(&arena);
+    return rc;
+}
+
+// --- finding the master
+
+bool remote_open(struct remote *r, const struct call *call)
+{
+    *r = (struct remote){.arena = ARENA_INIT};
+    const char *login = login_path(&r->arena), *token = NULL;
+    const struct doc *local = home_master(&r->arena);
+    r->url = call_option(call, "master");
+    if (!r->url) r->url = getenv("DET_MASTER");
+    if (!r->url || !*r->url) r->url = *doc_text(local, "url") ? doc_text(local, "url") : NULL;
+    if (!r->url) {
+        print_error("no master is known; " HTTP_MASTER_HINT);
+        return false;
+    }
+    const struct doc *tokens = login ? read_json(&r->arena, login) : NULL;
+    r->logged_in = *doc_text(tokens, r->url);
+    if (r->logged_in)
+        token = doc_text(tokens, r->url);
+    else if (!strcmp(doc_text(local, "url"), r->url))
+        token = doc_text(local, "token");
+    det_err err;
+    const struct http_client_opts opts = {.url = r->url, .token = token, .hint = HTTP_MASTER_HINT};
+    r->client = http_client_new(&opts, &err);
+    if (!r->client) print_error("%s", err.msg);
+    return r->client;
+}
+
+void remote_close(struct remote *r)
+{
+    if (r->client) http_client_free(r->client);
+    arena_done(&r->arena);
+}
+
+// --- calling
+
+static const struct doc *call_path(struct remote *r, enum http_method method,
+                                   const struct doc *body, const char *fmt, va_list args)
+{
+    const char *tail = arena_vprintf(&r->arena, fmt, args);
+    struct buf json = BUF_INIT(64 << 20);
+    if (body) {
+        struct json_writer w;
+        json_init(&w, &json, 0);
+        json_put_doc(&w, body);
+    }
+    const struct http_call call = {.method = method,
+                                   .path = arena_printf(&r->arena, "/api/v1%s", tail),
+                                   .body = buf_str(&json)};
+    det_err err;
+    struct doc *answer = NULL;
+    if (http_call_json(r->client, &call, &r->arena, &answer, &err)) {
+        print_error("%s", err.msg);
+        answer = NULL;
+    }
+    buf_done(&json);
+    return answer;
+}
+
+const struct doc *remote_call(struct remote *r, enum http_method method, const struct doc *body,
+                              const char *path, ...)
+{
+    va_list args;
+    va_start(args, path);
+    const struct doc *answer = call_path(r, method, body, path, args);
+    va_end(args);
+    return answer;
+}
+
+const struct doc *remote_get(struct remote *r, const char *path, ...)
+{
+    va_list args;
+    va_start(args, path);
+    const struct doc *answer = call_path(r, HTTP_GET, NULL, path, args);
+    va_end(args);
+    return answer;
+}
+
+bool remote_download(struct remote *r, const char *api_path, const char *file)
+{
+    const struct http_call call = {
+        .path = arena_printf(&r->arena, "/api/v1%s", api_path),
+        .timeout_us = -1,
+        .max_bytes = (size_t)1 << 40,
+    };
+    struct http_answer answer = {.body = BUF_INIT((size_t)1 << 40)};
+    struct fs_writer w = FS_WRITER_INIT;
+    det_err err;
+    int rc = http_call(r->client, &call, &answer, &err);
+    if (!rc) rc = fs_writer_open(&w, file, &err);
+    if (!rc) rc = fs_writer_add(&w, answer.body.ptr, answer.body.len, &err);
+    if (!rc) rc = fs_writer_commit(&w, &err);
+    fs_writer_close(&w);
+    http_answer_done(&answer);
+    if (rc) print_error("%s", err.msg);
+    return !rc;
+}
+
+const char *remote_segment(struct remote *r, const char *text)
+{
+    struct buf out = BUF_INIT(64 << 10);
+    http_encode(&out, str_from(text));
+    const char *copy = arena_strndup(&r->arena, out.ptr ? out.ptr : "", out.len);
+    buf_done(&out);
+    return copy;
+}

@@ -1,0 +1,253 @@
+// Unit show.c: tables, records and documents on standard output.
+#include "cli/show.h"
+
+#include "base/assert.h"
+#include "base/json.h"
+#include "base/number.h"
+#include "base/utf8.h"
+#include "base/yaml.h"
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { MAX_OUTPUT = 256 << 20, NARROWEST = 6, GAP = 2 };
+
+// --- values
+
+static void show_json(struct buf *out, const struct doc *value)
+{
+    struct json_writer w;
+    json_init(&w, out, 0);
+    json_put_doc(&w, value);
+}
+
+static void show_bytes(struct buf *out, double n)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    size_t u = 0;
+    for (; n >= 1000 && u + 1 < STATIC_LEN(units); u++)
+        n /= 1000;
+    buf_printf(out, u ? "%.1f %s" : "%.0f %s", n, units[u]);
+}
+
+static void show_text(struct buf *out, struct str text, enum show_as as)
+{
+    struct str state = str_from("STATE_"), rest = text;
+    if (as == SHOW_STATE && str_starts(text, state)) {
+        rest.ptr += state.len;
+        rest.len -= state.len;
+    }
+    if (as == SHOW_TIME && text.len > 19) rest.len = 19; // without fractions and zone
+    size_t at = out->len;
+    buf_add(out, rest.ptr, rest.len);
+    for (; at < out->len; at++)
+        if ((unsigned char)out->ptr[at] < ' ' || (as == SHOW_TIME && out->ptr[at] == 'T'))
+            out->ptr[at] = ' ';
+}
+
+void show_value(struct buf *out, const struct doc *value, enum show_as as)
+{
+    double number;
+    if (!value || value->kind == DOC_NULL)
+        buf_addz(out, "");
+    else if (value->kind == DOC_STR)
+        show_text(out, value->text, as);
+    else if (as == SHOW_PERCENT && doc_number(value, &number))
+        buf_printf(out, "%.0f %%", 100 * number);
+    else if (as == SHOW_BYTES && doc_number(value, &number))
+        show_bytes(out, number);
+    else if (value->kind == DOC_DOUBLE)
+        buf_printf(out, "%.6g", value->number);
+    else if (value->kind == DOC_BOOL)
+        buf_addz(out, value->boolean ? "yes" : "no");
+    else
+        show_json(out, value);
+}
+
+static const struct doc *member(const struct doc *record, const char *key)
+{
+    char name[64];
+    for (const char *dot; (dot = strchr(key, '.')); key = dot + 1) {
+        ASSERT((size_t)(dot - key) < sizeof name);
+        memcpy(name, key, (size_t)(dot - key));
+        name[dot - key] = 0;
+        record = doc_find(record, name);
+    }
+    return doc_find(record, key);
+}
+
+// --- formats
+
+static int print_doc(const struct doc *doc, bool json)
+{
+    struct buf out = BUF_INIT(MAX_OUTPUT);
+    if (json) {
+        struct json_writer w;
+        json_init(&w, &out, 2);
+        json_put_doc(&w, doc);
+        buf_addc(&out, '\n');
+    } else {
+        yaml_write(doc, &out);
+    }
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}
+
+int show_doc(const struct call *call, const struct doc *doc)
+{
+    return print_doc(doc, call_option(call, "json"));
+}
+
+static void csv_field(struct buf *out, struct str text)
+{
+    bool quote = false;
+    for (size_t i = 0; i < text.len; i++)
+        quote |= text.ptr[i] == ',' || text.ptr[i] == '"' || text.ptr[i] == '\n';
+    if (quote) buf_addc(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '"') buf_addc(out, '"');
+        buf_addc(out, text.ptr[i]);
+    }
+    if (quote) buf_addc(out, '"');
+}
+
+static int print_csv(const struct doc *list, const struct column *columns, size_t n)
+{
+    struct buf out = BUF_INIT(MAX_OUTPUT);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&out, "%s%s", i ? "," : "", columns[i].key);
+    buf_addz(&out, "\r\n");
+    for (const struct doc *row = list->first; row; row = row->next) {
+        for (size_t i = 0; i < n; i++) {
+            struct buf cell = BUF_INIT(MAX_OUTPUT);
+            const struct doc *value = member(row, columns[i].key);
+            if (value && value->kind == DOC_STR)
+                buf_add(&cell, value->text.ptr, value->text.len);
+            else if (value && value->kind != DOC_NULL)
+                show_json(&cell, value);
+            if (i) buf_addc(&out, ',');
+            csv_field(&out, buf_str(&cell));
+            buf_done(&cell);
+        }
+        buf_addz(&out, "\r\n");
+    }
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}
+
+// --- tables
+
+static size_t text_width(struct str s)
+{
+    size_t n = 0;
+    for (; s.len; n++)
+        utf8_next(&s);
+    return n;
+}
+
+static size_t terminal_width(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20)
+        return SIZE_MAX;
+    return size.ws_col;
+}
+
+// Takes from the widest column until all fit.
+static void fit(size_t *width, size_t n)
+{
+    size_t room = terminal_width();
+    for (;;) {
+        size_t total = (n - 1) * GAP, widest = 0;
+        for (size_t i = 0; i < n; i++) {
+            total += width[i];
+            if (width[i] > width[widest]) widest = i;
+        }
+        if (total <= room || width[widest] <= NARROWEST) return;
+        width[widest]--;
+    }
+}
+
+static void add_cell(struct buf *out, struct str text, size_t width, bool last)
+{
+    size_t n = text_width(text);
+    struct str rest = text;
+    if (n > width) {
+        for (size_t i = 0; i + 1 < width; i++)
+            utf8_next(&rest);
+        buf_add(out, text.ptr, text.len - rest.len);
+        buf_addz(out, "\u2026");
+        n = width;
+    } else {
+        buf_add(out, text.ptr, text.len);
+    }
+    for (; !last && n < width + GAP; n++)
+        buf_addc(out, ' ');
+}
+
+static int print_table(const struct doc *list, const struct column *columns, size_t n)
+{
+    enum { MAX_COLUMNS = 16 };
+    size_t width[MAX_COLUMNS], at = 0;
+    ASSERT(n <= MAX_COLUMNS);
+    struct arena arena = ARENA_INIT;
+    struct str *cell = arena_array(&arena, (list->n + 1) * n, sizeof *cell);
+    for (size_t i = 0; i < n; i++) {
+        cell[at++] = str_from(columns[i].title);
+        width[i] = strlen(columns[i].title);
+    }
+    for (const struct doc *row = list->first; row; row = row->next)
+        for (size_t i = 0; i < n; i++, at++) {
+            struct buf text = BUF_INIT(MAX_OUTPUT);
+            show_value(&text, member(row, columns[i].key), columns[i].as);
+            cell[at] = (struct str){arena_strndup(&arena, buf_str(&text).ptr, text.len), text.len};
+            width[i] = MAX(width[i], text_width(cell[at]));
+            buf_done(&text);
+        }
+    fit(width, n);
+    struct buf out = BUF_INIT(MAX_OUTPUT);
+    for (size_t row = 0; row <= list->n; row++) {
+        for (size_t i = 0; i < n; i++)
+            add_cell(&out, cell[row * n + i], width[i], i + 1 == n);
+        buf_addc(&out, '\n');
+    }
+    print_data(buf_str(&out));
+    buf_done(&out);
+    arena_done(&arena);
+    return EXIT_OK;
+}
+
+int show_list(const struct call *call, const struct doc *list, const struct column *columns,
+              size_t n)
+{
+    if (call_option(call, "json")) return print_doc(list, true);
+    if (call_option(call, "yaml")) return print_doc(list, false);
+    if (call_option(call, "csv")) return print_csv(list, columns, n);
+    return print_table(list, columns, n);
+}
+
+int show_record(const struct call *call, const struct doc *record, const struct column *columns,
+                size_t n)
+{
+    if (call_option(call, "json")) return print_doc(record, true);
+    if (call_option(call, "yaml")) return print_doc(record, false);
+    if (call_option(call, "csv")) {
+        struct doc one = *record, list = {.kind = DOC_LIST, .first = &one, .last = &one, .n = 1};
+        one.next = NULL;
+        return print_csv(&list, columns, n);
+    }
+    struct buf out = BUF_INIT(MAX_OUTPUT);
+    int width = 0;
+    for (size_t i = 0; i < n; i++)
+        width = MAX(width, (int)strlen(columns[i].title));
+    for (size_t i = 0; i < n; i++) {
+        struct buf text = BUF_INIT(MAX_OUTPUT);
+        show_value(&text, member(record, columns[i].key), columns[i].as);
+        if (text.len) buf_printf(&out, "%-*s  %s\n", width, columns[i].title, buf_str(&text).ptr);
+        buf_done(&text);
+    }
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}

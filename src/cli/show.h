@@ -1,0 +1,40 @@
+// cli/show.h: answers of the master as people and programs want them. Private to the layer.
+#pragma once
+
+#include "args/args.h"
+#include "base/doc.h"
+
+#define FORMAT_OPTIONS                                                                     \
+    {"json", 0, NULL, "Prints JSON."}, {"yaml", 0, NULL, "Prints YAML."},                  \
+    {                                                                                      \
+        "csv", 0, NULL, "Prints comma-separated values, with the names in the first line." \
+    }
+
+enum show_as {
+    SHOW_PLAIN,
+    SHOW_STATE,   // STATE_ACTIVE -> ACTIVE
+    SHOW_TIME,    // to the second
+    SHOW_PERCENT, // 0.25 -> 25 %
+    SHOW_BYTES,   // 1536 -> 1.5 KB
+};
+
+struct column {
+    const char *title;
+    const char *key; // "a.b": member b of member a
+    enum show_as as;
+};
+
+// A table that fits the terminal, or the format that the call's options ask for (which then has
+// everything, not just the columns). Returns the exit status.
+int show_list(const struct call *call, const struct doc *list, const struct column *columns,
+              size_t n);
+
+// One record as lines "Title  value".
+int show_record(const struct call *call, const struct doc *record, const struct column *columns,
+                size_t n);
+
+// The document itself, as JSON or (without --json) YAML.
+int show_doc(const struct call *call, const struct doc *doc);
+
+// One value as text, appended.
+void show_value(struct buf *out, const struct doc *value, enum show_as as);
