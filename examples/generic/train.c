@@ -90,6 +90,7 @@ int main(void)
 {
     det_err err = {0};
     struct state state = {0};
+    setvbuf(stdout, NULL, _IOLBF, 0); // lines are seen when they are printed
     det_core *core = det_core_init_with(&(det_core_opts){.epochs = 3}, &err);
     int rc = core ? train(core, &state, &err) : err.code;
     if (rc) fprintf(stderr, "train: %s\n", err.msg);
