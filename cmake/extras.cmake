@@ -76,6 +76,9 @@ if(DET_BENCH)
   target_link_libraries(bench-engine PRIVATE optim)
   add_executable(bench-search bench/search.c)
   target_link_libraries(bench-search PRIVATE search sys)
+
+  add_executable(bench-loader bench/loader.c)
+  target_link_libraries(bench-loader PRIVATE data)
 endif()
 
 # The example that needs nothing but the engine; the others are compiled by det-run.

@@ -5,7 +5,6 @@
 // straight into the memory of a batch.
 #pragma once
 
-#include "data/data.h"
 #include "det/data.h"
 
 enum { DATASET_MAX_COLUMNS = 32 };

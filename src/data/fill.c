@@ -24,14 +24,13 @@ static int find_indices(struct filler *f, const struct span *span, det_err *err)
 {
     int64_t length = f->loader->dataset->length;
     sampler_fill(f->loader->sampler, span->epoch, span->first, span->n, f->index);
-    for (int64_t i = 0; i < span->n; i++)
+    for (int64_t i = 0, place = span->first; i < span->n; i++, place++)
         if (f->index[i] < 0 || f->index[i] >= length)
-            return det_fail(
-                err, DET_EINVAL,
-                "the sampler gave index %lld at place %lld of epoch %llu; the dataset has "
-                "%lld samples",
-                (long long)f->index[i], (long long)(span->first + i),
-                (unsigned long long)span->epoch, (long long)length);
+            return det_fail(err, DET_EINVAL,
+                            "the sampler gave index %lld at place %lld of epoch %llu; the dataset "
+                            "has %lld samples",
+                            (long long)f->index[i], (long long)place,
+                            (unsigned long long)span->epoch, (long long)length);
     return 0;
 }
 

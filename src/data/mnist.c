@@ -89,7 +89,7 @@ static int load_idx(const char *dir, const char *name, struct storage **block, s
                     det_err *err)
 {
     struct buf path = BUF_INIT(1 << 16);
-    struct str map = {0}, bytes;
+    struct str map = {0}, bytes = {0};
     buf_printf(&path, "%s/%s", dir, name);
     int rc = fs_map(path.ptr, &map, err);
     bool packed = rc == DET_ENOTFOUND;

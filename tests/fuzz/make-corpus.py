@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""Writes the first inputs of the fuzzers, tests/fuzz/corpus/<target>/seed-*, from torch and NumPy."""
+"""Writes the first inputs of the fuzzers, tests/fuzz/corpus/<target>/seed-*, from torch, NumPy and by hand."""
 import collections
+import gzip
 import io
 import json
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +152,55 @@ def journal_seeds():
     write('journal', 'backwards', lines(head, two, one, b'9 acked'))
 
 
+def idx_seeds():
+    def idx(*shape):
+        return struct.pack(f'>BBBB{len(shape)}I', 0, 0, 8, len(shape), *shape) + bytes(np.arange(np.prod(shape), dtype=np.uint8))
+    for name, data in (('labels', idx(5)), ('images', idx(2, 3, 4)), ('none', idx(0)), ('empty', idx(0, 9, 9))):
+        write('idx', name, data)
+        write('idx', f'{name}-packed', gzip.compress(data, mtime=0))
+
+
+def csv_seeds():
+    texts = {'plain': 'a,y\n1,2\n3,4\n', 'windows': 'a,y\r\n1,2.5\r\n', 'quoted': '"a ""x""","y"\n"1","-2e3"\n',
+             'semicolons': 'a;y\n1;2\n', 'short': 'a,y\n1\n', 'lines': '"a\nb",y\n\n\n1,2'}
+    for options in range(8):
+        for name, text in texts.items():
+            if options in (0, 4) or name in ('plain', 'semicolons'):
+                write('csv', f'{name}-{options}', bytes([options]) + text.encode())
+
+
+def cifar_seeds():
+    write('cifar', 'good', bytes([0, 9, 3, 0]))
+    write('cifar', 'label', bytes([0, 10, 0]))
+    write('cifar', 'cut', bytes([1, 1]))
+    write('cifar', 'none', bytes([0]))
+
+
+def chunk(name, content):
+    return struct.pack('>I', len(content)) + name + content + struct.pack('>I', zlib.crc32(name + content))
+
+
+def png(width, height, depth, colour, data, chunks=b'', interlace=0):
+    header = struct.pack('>IIBBBBB', width, height, depth, colour, 0, 0, interlace)
+    return b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', header) + chunks + chunk(b'IDAT', zlib.compress(data)) + chunk(b'IEND', b'')
+
+
+def image_seeds():  # PNG; nothing here writes JPEG, so those seeds were made by libjpeg once
+    write('images', 'grey', png(3, 2, 8, 0, bytes(2 * 4)))
+    write('images', 'rgb', png(2, 2, 8, 2, bytes(2 * 7)))
+    write('images', 'rgba', png(2, 2, 8, 6, bytes(2 * 9)))
+    write('images', 'deep', png(2, 2, 16, 2, bytes(2 * 13)))
+    write('images', 'bits', png(9, 2, 1, 0, bytes(2 * 3)))
+    write('images', 'palette', png(2, 1, 8, 3, b'\0\0\1', chunk(b'PLTE', bytes(6)) + chunk(b'tRNS', b'\x80')))
+    write('images', 'interlaced', png(1, 1, 8, 0, bytes(2), interlace=1))
+    write('images', 'large', png(1 << 20, 1 << 20, 8, 0, b''))
+
+
 torch_seeds()
+idx_seeds()
+csv_seeds()
+cifar_seeds()
+image_seeds()
 safetensors_seeds()
 npy_seeds()
 manifest_seeds()

@@ -91,6 +91,20 @@ static void test_mnist__is_read_plain_and_packed(void **state)
     remove_set();
 }
 
+static void test_mnist__white_is_exactly_one(void **state)
+{
+    (void)state;
+    write_bytes(temp_path("t10k-images-idx3-ubyte"), "\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\xff", 17);
+    write_bytes(temp_path("t10k-labels-idx1-ubyte"), "\0\0\10\1\0\0\0\1\xff", 9);
+    det_dataset *d = det_data_mnist(temp_folder);
+    det_value *v = det_dataset_item(d, 0, NULL, NULL);
+    assert_true(det_item(det_batch_at(v, 0)) == 1);
+    assert_true(det_item(det_batch_at(v, 1)) == 255);
+    det_value_free(v);
+    det_dataset_free(d);
+    remove_set();
+}
+
 static void test_mnist__names_what_is_missing(void **state)
 {
     (void)state;
@@ -254,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_mnist__is_read_plain_and_packed),
+        TEST(test_mnist__white_is_exactly_one),
         TEST(test_mnist__names_what_is_missing),
         TEST(test_mnist__wants_a_label_for_each_image),
         TEST(test_mnist__is_normalised_alike_in_batches_and_alone),
