@@ -97,8 +97,10 @@ typedef struct det_trial det_trial; // built: operations, their state, a context
 
 typedef struct det_init_opts {
     const char *hparams; // YAML or JSON text; above those of the configuration
-    const char *config;  // file with an experiment configuration; NULL: that of the task, or none
-    uint64_t seed;       // 0: that of the task or the configuration, or a new one
+    // File with the configuration of an experiment, or of a job (no hyperparameters and no
+    // searcher, but data); NULL: that of the task, or none.
+    const char *config;
+    uint64_t seed; // 0: that of the task or the configuration, or a new one
 } det_init_opts;
 
 // Finds out where it runs, reads hyperparameters and configuration, seeds the random numbers.

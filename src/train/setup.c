@@ -70,22 +70,33 @@ const struct doc *setup_parse(struct arena *arena, const char *text, const char 
     return NULL;
 }
 
-int setup_parse_config(struct arena *arena, struct str text, const char *source,
-                       struct exp_config *out, det_err *err)
+int setup_parse_config(struct arena *arena, const char *text, const char *source,
+                       struct setup_config *out, det_err *err)
 {
     struct diag_list diags = DIAG_INIT(arena);
     const struct config_opts opts = {.source = source,
                                      .default_seed = (int64_t)(setup_new_seed() & INT32_MAX),
                                      .entrypoint_optional = true};
-    if (exp_config_read(arena, text, &opts, out, &diags)) return diag_fail(&diags, err);
+    const struct doc *doc = setup_parse(arena, text, source, err);
+    if (!doc) return err->code;
+    if (!doc_find(doc, "searcher") && !doc_find(doc, "hyperparameters")) {
+        struct job_config job;
+        if (job_config_read(arena, str_from(text), &opts, &job, &diags))
+            return diag_fail(&diags, err);
+        *out = (struct setup_config){.data = job.data};
+        return 0;
+    }
+    struct exp_config *cfg = arena_alloc(arena, sizeof *cfg);
+    if (exp_config_read(arena, str_from(text), &opts, cfg, &diags)) return diag_fail(&diags, err);
+    *out = (struct setup_config){cfg, cfg->data};
     return 0;
 }
 
-int setup_read_config(struct arena *arena, const char *path, struct exp_config *out, det_err *err)
+int setup_read_config(struct arena *arena, const char *path, struct setup_config *out, det_err *err)
 {
     struct buf text = BUF_INIT(CONFIG_MAX);
     int rc = fs_read(path, &text, err);
-    struct str kept = {arena_strndup(arena, text.len ? text.ptr : "", text.len), text.len};
+    const char *kept = arena_strndup(arena, text.len ? text.ptr : "", text.len);
     buf_done(&text);
     return rc ? rc : setup_parse_config(arena, kept, arena_strdup(arena, path), out, err);
 }

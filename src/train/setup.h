@@ -12,10 +12,16 @@ const struct doc *setup_hparams(struct arena *arena, const struct hparam *space,
 // YAML or JSON text that is a map.
 const struct doc *setup_parse(struct arena *arena, const char *text, const char *source,
                               det_err *err);
-// The file, or the text, of an experiment configuration.
-int setup_read_config(struct arena *arena, const char *path, struct exp_config *out, det_err *err);
-int setup_parse_config(struct arena *arena, struct str text, const char *source,
-                       struct exp_config *out, det_err *err);
+// What a configuration says. That of a job has neither a searcher nor hyperparameters, and only its
+// data counts here.
+struct setup_config {
+    const struct exp_config *experiment; // NULL: none
+    const struct doc *data;              // NULL: none
+};
+int setup_read_config(struct arena *arena, const char *path, struct setup_config *out,
+                      det_err *err);
+int setup_parse_config(struct arena *arena, const char *text, const char *source,
+                       struct setup_config *out, det_err *err);
 
 uint64_t setup_new_seed(void); // never 0
 

@@ -7,8 +7,7 @@
 
 struct det_trainer {
     struct arena arena; // configuration and hyperparameters
-    struct exp_config config;
-    bool has_config;
+    struct setup_config config;
     struct context_setup setup; // of every trial
     struct det_config hparams, data;
     struct host *host; // NULL: a local one for each training
@@ -37,14 +36,12 @@ static det_trainer *trainer_new(void)
 // After configuration and hyperparameters are known.
 static void complete(det_trainer *t, uint64_t seed)
 {
-    const struct exp_config *cfg = t->has_config ? &t->config : NULL;
+    const struct exp_config *cfg = t->config.experiment;
     setup_context(&t->setup, cfg);
     if (!seed && cfg) seed = (uint64_t)cfg->experiment_seed;
     t->setup.seed = seed ? seed : setup_new_seed();
-    if (cfg) {
-        t->setup.data = cfg->data;
-        t->setup.experiment = exp_config_write(&t->arena, cfg, true);
-    }
+    t->setup.data = t->config.data;
+    if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, true);
     t->hparams = settings_hparams(t->setup.hparams);
     t->data = settings_data(t->setup.data);
     t->setup.engine->seed(t->setup.seed);
@@ -54,12 +51,11 @@ static int read_config(det_trainer *t, const det_init_opts *opts, det_err *err)
 {
     const char *text = getenv("DET_EXPERIMENT_CONFIG");
     int rc = 0;
-    t->has_config = opts->config || text;
     if (opts->config)
         rc = setup_read_config(&t->arena, opts->config, &t->config, err);
     else if (text)
-        rc = setup_parse_config(&t->arena, str_from(arena_strdup(&t->arena, text)),
-                                "DET_EXPERIMENT_CONFIG", &t->config, err);
+        rc = setup_parse_config(&t->arena, arena_strdup(&t->arena, text), "DET_EXPERIMENT_CONFIG",
+                                &t->config, err);
     return rc;
 }
 
@@ -71,8 +67,8 @@ static int read_hparams(det_trainer *t, const det_init_opts *opts, det_err *err)
         values = setup_parse(&t->arena, text, opts->hparams ? "hparams" : "DET_HPARAMS", err);
         if (!values) return err->code;
     }
-    t->setup.hparams =
-        setup_hparams(&t->arena, t->has_config ? &t->config.hyperparameters : NULL, values, err);
+    const struct exp_config *cfg = t->config.experiment;
+    t->setup.hparams = setup_hparams(&t->arena, cfg ? &cfg->hyperparameters : NULL, values, err);
     return t->setup.hparams ? 0 : err->code;
 }
 
@@ -246,7 +242,7 @@ static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, d
     t->opts = *opts;
     if (trial->ctx->setup.size > 1)
         return det_fail(err, DET_EUNSUPPORTED, "training on several slots needs collectives");
-    int rc = setup_opts(&t->arena, &t->opts, t->has_config ? &t->config : NULL, err);
+    int rc = setup_opts(&t->arena, &t->opts, t->config.experiment, err);
     if (rc) return rc;
     if (opts->aggregation_frequency > 0)
         trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;
@@ -274,8 +270,7 @@ int train_run(const struct train_task *task, det_err *err)
     if (!err) err = &own;
     det_trainer *t = trainer_new();
     t->host = task->host;
-    t->has_config = task->config != NULL;
-    if (task->config) t->config = *task->config;
+    if (task->config) t->config = (struct setup_config){task->config, task->config->data};
     struct context_setup *setup = &t->setup;
     if (task->engine) setup->engine = task->engine;
     setup->rank = task->rank;

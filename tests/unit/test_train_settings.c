@@ -107,6 +107,25 @@ static void test_init__takes_what_a_task_is_given(void **state)
     det_trainer_free(t);
 }
 
+static void test_init__takes_the_data_of_a_job(void **state)
+{
+    (void)state;
+    setenv("DET_EXPERIMENT_CONFIG",
+           "{\"entrypoint\": \"./predict\", \"data\": {\"trial_id\": 777}, "
+           "\"resources\": {\"slots\": 8}}",
+           1);
+    det_trainer *t = det_init();
+    assert_int_equal(det_config_int(det_data_config(t), "trial_id"), 777);
+    assert_int_equal(det_hparam_int(t, "trial_id"), 0); // there are no hyperparameters
+    assert_raised(DET_ENOTFOUND, "hyperparameter 'trial_id' is not defined");
+    det_trainer_free(t);
+
+    setenv("DET_EXPERIMENT_CONFIG", "{\"entrypoint\": \"./predict\", \"slots\": 8}", 1);
+    assert_null(det_init());
+    assert_raised(DET_EINVAL, "slots");
+    unsetenv("DET_EXPERIMENT_CONFIG");
+}
+
 static void test_init__seeds_the_random_numbers(void **state)
 {
     (void)state;
@@ -184,6 +203,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_init__refuses_bad_text),
     TEST(test_init__puts_given_values_above_the_configuration),
     TEST(test_init__takes_what_a_task_is_given),
+    TEST(test_init__takes_the_data_of_a_job),
     TEST(test_init__seeds_the_random_numbers),
     TEST(test_context__knows_where_it_is),
     TEST(test_registry__finds_trials_by_name),
