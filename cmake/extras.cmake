@@ -104,12 +104,13 @@ if(DET_TESTS AND NOT DET_FUZZ)
   add_executable(example_mnist examples/mnist/train.c examples/mnist/model_def.c
                  examples/mnist/tutorial.c)
   add_executable(example_accelerated_mnist examples/accelerated_mnist/model.c)
+  add_executable(example_predict examples/batch_inference/predict.c examples/mnist/model_def.c)
   add_custom_command(OUTPUT docs_accelerated.c DEPENDS docs/accelerated.md scripts/doc-code
     COMMAND scripts/doc-code docs/accelerated.md ${PROJECT_BINARY_DIR}/docs_accelerated.c
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
   add_executable(docs_accelerated ${PROJECT_BINARY_DIR}/docs_accelerated.c)
-  foreach(example example_onevar example_mnist example_accelerated_mnist docs_accelerated)
-    target_link_libraries(${example} PRIVATE det_shared)
+  foreach(example example_onevar example_mnist example_accelerated_mnist example_predict docs_accelerated)
+    target_link_libraries(${example} PRIVATE det_shared m)
   endforeach()
   add_test(NAME example_onevar COMMAND example_onevar)
   set_tests_properties(example_onevar PROPERTIES LABELS e2e TIMEOUT 60
