@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "master/erase.h"
+#include "master/events.h"
 
 // --- states
 
@@ -95,6 +96,7 @@ static int finish_edit(struct http_request *req, struct edit *edit)
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     db_experiment_save(edit->tx, edit->row);
+    events_mark(req->user, EVENT_EXPERIMENT, edit->row->id);
     json_init(&w, &out, 0);
     json_open_map(&w);
     json_key(&w, "experiment");

@@ -170,7 +170,7 @@ static int by_value(const void *a, const void *b)
 // Which of two files of one name counts would be anybody's guess.
 static int check_names(struct walk *w, det_err *err)
 {
-    qsort(w->names, w->n_names, sizeof *w->names, by_value);
+    if (w->n_names) qsort(w->names, w->n_names, sizeof *w->names, by_value);
     for (size_t i = 1; i < w->n_names; i++)
         if (w->names[i] == w->names[i - 1])
             return det_fail(err, DET_EINVAL, "the archive has two files of the same name");

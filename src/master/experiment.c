@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "master/events.h"
 #include "master/policy.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -59,6 +60,7 @@ void experiment_link(struct live_experiment *e)
 void experiment_save(struct live_experiment *e, struct db_tx *tx)
 {
     db_experiment_save(tx, &e->row);
+    events_mark(e->master, EVENT_EXPERIMENT, e->row.id);
 }
 
 // --- the searcher

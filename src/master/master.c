@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "master/auth.h"
 #include "master/erase.h"
+#include "master/events.h"
 #include "master/local.h"
 #include "master/logs.h"
 #include "master/routes.h"
@@ -241,6 +242,7 @@ static void close_all(struct master *m)
     set_done(&m->trials);
     set_done(&m->allocations);
     users_close(m);
+    events_close(m);
     auth_close(m);
     rm_close(m->rm);
     db_reader_close(m->reader);

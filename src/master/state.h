@@ -93,6 +93,7 @@ struct master {
     struct throttle *throttle; // of logins
     struct pending_key *pending_keys;
     struct follower *followers;
+    struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
     det_err failure; // why it stopped; code 0: it was asked to
 };

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "master/events.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <math.h>
@@ -67,6 +68,7 @@ struct live_trial *trial_restore(struct live_experiment *e, const struct trial *
 void trial_save(struct live_trial *t, struct db_tx *tx)
 {
     db_trial_save(tx, &t->row);
+    events_mark(t->experiment->master, EVENT_TRIAL, t->row.id);
 }
 
 bool trial_has_work(const struct live_trial *t)

@@ -227,6 +227,28 @@ def test_log_policies(det):
         expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
 
 
+def test_watching_changes(det):
+    with Master(det) as m:
+        c = http.client.HTTPConnection(m.host, timeout=60)
+        c.request('GET', '/api/v1/events', headers={'Authorization': 'Bearer ' + m.token})
+        stream = c.getresponse()
+        e = m.create('entrypoint: "true"\nsearcher: {name: single}\nname: seen')
+        event, states = None, {'experiment': [], 'trial': []}
+        while 'STATE_COMPLETED' not in states['experiment']:
+            line = stream.readline().decode().rstrip('\n')
+            if line.startswith('event: '):
+                event = line[7:]
+            elif line.startswith('data: '):
+                states[event].append(json.loads(line[6:])['state'])
+        expect('trial', states['trial'][-1], 'STATE_COMPLETED')
+        m.good('PATCH', f'experiments/{e}', {'name': 'renamed'})
+        while True:
+            line = stream.readline().decode()
+            if line.startswith('data: ') and json.loads(line[6:])['name'] == 'renamed':
+                break
+        c.close()
+
+
 def test_templates(det):
     with Master(det) as m:
         m.good('PUT', 'templates/base', {'config': 'max_restarts: 0\nsearcher: {name: single}'})

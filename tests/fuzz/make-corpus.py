@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import struct
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -115,6 +116,27 @@ def manifest_seeds():
     write('manifest', 'twice', pack('a', 'a'))
 
 
+def context_seeds():
+    def pack(mode, *entries):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode=mode) as tar:
+            for name, kind, content in entries:
+                info = tarfile.TarInfo(name)
+                info.type = kind
+                info.size = len(content) if kind == tarfile.REGTYPE else 0
+                info.linkname = '' if kind == tarfile.REGTYPE else content.decode()
+                tar.addfile(info, io.BytesIO(content))
+        return out.getvalue().rstrip(bytes(1)) + bytes(1024) if mode == 'w' else out.getvalue()
+    file, folder = ('a/b.py', tarfile.REGTYPE, b'x'), ('a', tarfile.DIRTYPE, b'')
+    write('context', 'plain', pack('w', folder, file))
+    write('context', 'gzip', pack('w:gz', folder, file))
+    write('context', 'outside', pack('w', ('../x', tarfile.REGTYPE, b'x')))
+    write('context', 'link', pack('w', ('l', tarfile.SYMTYPE, b'/etc/passwd'), ('l/x', tarfile.REGTYPE, b'x')))
+    write('context', 'hard-link', pack('w', file, ('h', tarfile.LNKTYPE, b'a/b.py')))
+    write('context', 'device', pack('w', ('d', tarfile.CHRTYPE, b'')))
+    write('context', 'long-name', pack('w', ('n' * 200, tarfile.REGTYPE, b'x')))
+
+
 def http_seeds():
     def request(line, body=b'', *headers):
         head = [line, 'Host: localhost', *headers]
@@ -207,3 +229,4 @@ manifest_seeds()
 http_seeds()
 events_seeds()
 journal_seeds()
+context_seeds()
