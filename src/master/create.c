@@ -62,6 +62,9 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
     out->bind_mounts.n = job->bind_mounts.n;
 }
 
+// A task gets the configuration as a variable, and Linux takes none larger than 128 KiB.
+enum { CONFIG_MAX_BYTES = 120000 };
+
 static int read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
                        struct diag_list *diags, det_err *err)
 {
@@ -83,8 +86,11 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
     json_init(&w, &json, 0);
     json_put_doc(&w, complete);
     e->config_json = arena_strdup(&e->arena, buf_str(&json).ptr);
+    size_t n = json.len;
     buf_done(&json);
-    return 0;
+    if (n <= CONFIG_MAX_BYTES) return 0;
+    return det_fail(err, DET_ELIMIT, "the complete configuration has %zu bytes; %d are the limit",
+                    n, CONFIG_MAX_BYTES);
 }
 
 // Where its checkpoints go. That it can be written to is found out now and not after hours.

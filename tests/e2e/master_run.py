@@ -90,6 +90,8 @@ def test_configurations_are_refused_with_reasons(det):
         status, why = refused('entrypoint: a\nsearcher: {name: single}\n'
                               'checkpoint_storage: {type: shared_fs, host_path: /nonexistent/x}')
         expect('storage', status, 404)
+        status, why = refused('entrypoint: a\nsearcher: {name: single}\ndata: {x: "%s"}' % ('y' * 130000))
+        expect('size', status, 413)
         expect('nothing was made', m.get('experiments')['pagination']['total'], 0)
         ok = m.post('experiments', {'config': 'entrypoint: a\nsearcher: {name: single}', 'validateOnly': True})
         expect('config', ok['config']['searcher']['name'], 'single')
