@@ -23,7 +23,8 @@ static void image_set_gather(const det_dataset *d, const int64_t *index, int64_t
     int64_t *label = (int64_t *)(void *)columns[1] + row;
     for (int64_t i = 0; i < n; i++, image += size) {
         const uint8_t *from = at->pixels + (size_t)index[i] * at->pixel_stride;
-        if (i + 1 < n) __builtin_prefetch(at->pixels + (size_t)index[i + 1] * at->pixel_stride);
+        if (i + 1 < n)
+            prefetch_row(at->pixels + (size_t)index[i + 1] * at->pixel_stride, (size_t)size);
         if (a->n_channels == 1)
             affine_bytes(a, 0, from, image, size);
         else

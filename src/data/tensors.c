@@ -17,10 +17,12 @@ static void tensors_gather(const det_dataset *d, const int64_t *index, int64_t n
     const struct tensors *s = (const struct tensors *)d;
     for (int c = 0; c < d->n_columns; c++) {
         size_t row_bytes = d->columns[c].row_bytes;
+        const char *from = s->rows[c];
         char *to = columns[c] + (size_t)row * row_bytes;
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + (size_t)i * row_bytes, s->rows[c] + (size_t)index[i] * row_bytes,
-                   row_bytes);
+        for (int64_t i = 0; i < n; i++) {
+            if (i + 1 < n) prefetch_row(from + (size_t)index[i + 1] * row_bytes, row_bytes);
+            memcpy(to + (size_t)i * row_bytes, from + (size_t)index[i] * row_bytes, row_bytes);
+        }
     }
 }
 
