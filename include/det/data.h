@@ -188,7 +188,8 @@ typedef struct det_iter_opts {
 
 // The batches of all ranks are one sequence, epoch behind epoch if they repeat; rank r of n has
 // batches r, r + n, r + 2n, ... of it. So n ranks with batches of b samples see, step by step, what
-// one rank with batches of n * b sees, but for the last, short batches of an epoch.
+// one rank with batches of n * b sees, if n * b divides the epoch; if not, samples still come in
+// the same order, but from the end of the first epoch on steps are cut elsewhere.
 //
 // A position is all the state there is: an iterator made with .skip = det_iter_position(old), and
 // the same options otherwise, goes on exactly where the old one is.
