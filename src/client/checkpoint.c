@@ -11,6 +11,7 @@ enum { TEXT_MAX_BYTES = 4 << 20 };
 struct det_checkpoint {
     det_core *core;
     struct ckpt *ckpt;
+    struct uuid id;
     char uuid[UUID_TEXT_BYTES];
     char *path;
 };
@@ -22,12 +23,16 @@ static const char *text_at(const struct doc *map, const char *key)
 }
 
 // On a cluster, where the master says; alone, beside the journal.
+const char *client_storage(det_core *core)
+{
+    struct settings *s = &core->settings;
+    if (!s->storage) s->storage = arena_printf(&core->arena, "%s/checkpoints", s->folder);
+    return s->storage;
+}
+
 static int open_store(det_core *core, det_err *err)
 {
-    const char *base = core->settings.storage;
-    if (core->store) return det_ok(err);
-    if (!base) base = arena_printf(&core->arena, "%s/checkpoints", core->settings.folder);
-    return store_open(base, &core->store, err);
+    return core->store ? det_ok(err) : store_open(client_storage(core), &core->store, err);
 }
 
 // --- saving
@@ -43,7 +48,7 @@ const char *det_checkpoint_begin(det_core *core, det_checkpoint **out, det_err *
     info.id = uuid_v4(random);
     if (ckpt_begin(core->store, &info, &ckpt, err)) return NULL;
     struct det_checkpoint *c = xcalloc(1, sizeof *c);
-    *c = (struct det_checkpoint){.core = core, .ckpt = ckpt};
+    *c = (struct det_checkpoint){.core = core, .ckpt = ckpt, .id = info.id};
     uuid_format(info.id, c->uuid);
     const char *file = ckpt_path(ckpt, CKPT_METADATA, err);
     if (!file) {
@@ -88,15 +93,13 @@ static int parse_metadata(const char *json, struct arena *arena, struct doc **ou
 }
 
 // The files of a checkpoint and their sizes, from its manifest.
-static int put_files(det_core *core, const struct det_checkpoint *c, struct arena *arena,
-                     struct json_writer *w, det_err *err)
+static int put_files(det_core *core, struct uuid id, struct arena *arena, struct json_writer *w,
+                     det_err *err)
 {
-    struct uuid id;
     struct buf text = BUF_INIT(TEXT_MAX_BYTES * 16);
     struct diag_list diags = DIAG_INIT(arena);
     const struct json_opts opts = {.max_bytes = text.max};
-    int rc = uuid_parse(c->uuid, &id, err);
-    if (!rc) rc = fs_read(ckpt_file(core->store, id, CKPT_MANIFEST, arena), &text, err);
+    int rc = fs_read(ckpt_file(core->store, id, CKPT_MANIFEST, arena), &text, err);
     if (rc) return rc;
     const struct doc *manifest = json_parse(arena, buf_str(&text), &opts, &diags);
     const struct doc *files = doc_find(manifest, "files");
@@ -113,23 +116,25 @@ static int put_files(det_core *core, const struct det_checkpoint *c, struct aren
     return det_ok(err);
 }
 
-static int report(struct det_checkpoint *c, const struct doc *metadata, struct arena *arena,
+// Of one that is complete, at core->last_batches.
+static int report(det_core *core, struct uuid id, const struct doc *metadata, struct arena *arena,
                   det_err *err)
 {
-    det_core *core = c->core;
+    char uuid[UUID_TEXT_BYTES];
     struct buf body = BUF_INIT(JOURNAL_MAX_LINE);
     struct json_writer w;
     json_init(&w, &body, 0);
     json_open_map(&w);
     json_key(&w, "uuid");
-    json_put_str(&w, c->uuid);
+    uuid_format(id, uuid);
+    json_put_str(&w, uuid);
     json_key(&w, "trialRunId");
     json_put_int(&w, core->info.run_id);
     json_key(&w, "stepsCompleted");
     json_put_int(&w, core->last_batches);
     json_key(&w, "metadata");
     json_put_doc(&w, metadata);
-    int rc = put_files(core, c, arena, &w, err);
+    int rc = put_files(core, id, arena, &w, err);
     json_close(&w);
     if (!rc) rc = core_report(core, "/api/v1/checkpoints", &body, err);
     buf_done(&body);
@@ -159,9 +164,30 @@ int det_checkpoint_commit(det_checkpoint *checkpoint, const char *metadata, det_
         ckpt_abort(c->ckpt);
     else
         rc = ckpt_commit(c->ckpt, NULL, err);
-    if (!rc) rc = report(c, doc, &arena, err);
+    if (!rc) rc = report(c->core, c->id, doc, &arena, err);
     if (rc) det_wrap(err, "checkpoint %s", c->uuid);
     checkpoint_free(c);
+    arena_done(&arena);
+    return rc;
+}
+
+int client_report_checkpoint(det_core *core, const char *uuid, int64_t batches_trained,
+                             det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct buf text = BUF_INIT(TEXT_MAX_BYTES);
+    struct doc *metadata = NULL;
+    struct uuid id;
+    int rc = uuid_parse(uuid, &id, err);
+    if (!rc) rc = open_store(core, err);
+    if (!rc) rc = fs_read(ckpt_file(core->store, id, CKPT_METADATA, &arena), &text, err);
+    if (!rc) rc = parse_metadata(buf_str(&text).ptr, &arena, &metadata, err);
+    if (!rc) {
+        core->last_batches = batches_trained;
+        rc = report(core, id, metadata, &arena, err);
+    }
+    if (rc) det_wrap(err, "checkpoint %s", uuid);
+    buf_done(&text);
     arena_done(&arena);
     return rc;
 }

@@ -4,6 +4,17 @@
 #include "det/client.h"
 #include "http/http.h"
 
+// Whether a master has started this program: then det_core_init() talks to it.
+bool client_is_task(void);
+
+// The directory that checkpoints of a program are kept in.
+const char *client_storage(det_core *core);
+
+// Tells the master of a checkpoint that is complete in that directory but did not come from
+// det_checkpoint_begin().
+int client_report_checkpoint(det_core *core, const char *uuid, int64_t batches_trained,
+                             det_err *err);
+
 // Delivers the journals in a folder that programs left behind when they died, and removes those
 // that were delivered as a whole. Who started the programs calls it when they have ended.
 // DET_ETIMEOUT if the master did not take everything in time; then it can be called again.

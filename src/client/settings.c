@@ -157,13 +157,18 @@ static const char *copy(struct arena *arena, const char *text)
     return text ? arena_strdup(arena, text) : NULL;
 }
 
+// Without a trial there is nothing to report to: a script that only has DET_MASTER set, for the
+// command line, is a local one.
+bool client_is_task(void)
+{
+    return env("DET_MASTER") && env("DET_ALLOCATION_ID");
+}
+
 int settings_read(const det_core_opts *opts, struct arena *arena, struct settings *out,
                   det_core_info *info, det_err *err)
 {
     const char *rendezvous = env("DET_RENDEZVOUS_INFO");
-    // Without a trial there is nothing to report to: a script that only has DET_MASTER set, for the
-    // command line, is a local one.
-    bool on_cluster = env("DET_MASTER") && env("DET_ALLOCATION_ID");
+    bool on_cluster = client_is_task();
     *out = (struct settings){
         .master = on_cluster ? copy(arena, env("DET_MASTER")) : NULL,
         .token = copy(arena, env("DET_SESSION_TOKEN")),

@@ -2,6 +2,7 @@
 // can be taken away, be slow to answer, or refuse.
 #pragma once
 
+#include "support/files.h"
 #include "support/serve.h"
 
 #include "base/json.h"
@@ -138,16 +139,46 @@ static inline void fake_stop(void)
     serve_stop(&fake.serve);
 }
 
-static inline void fake_reset(void)
+static inline void fake_forget(void)
 {
     for (int i = 0; i < fake.n_heard; i++) {
         free(fake.heard[i].path);
         free(fake.heard[i].key);
         free(fake.heard[i].body);
     }
+    fake.n_heard = 0;
+}
+
+static inline void fake_reset(void)
+{
+    fake_forget();
     fake = (struct fake_master){.lock = PTHREAD_MUTEX_INITIALIZER,
                                 .changed = PTHREAD_COND_INITIALIZER,
                                 .operation = "{\"completed\":true}"};
+}
+
+// What a task of it is given; run is the number of its run.
+static inline void fake_environment(const char *run)
+{
+    char master[64];
+    snprintf(master, sizeof master, "http://127.0.0.1:%d", fake.port);
+    setenv("DET_MASTER", master, 1);
+    setenv("DET_ALLOCATION_ID", "3.ab.1", 1);
+    setenv("DET_SESSION_TOKEN", "alloc-token", 1);
+    setenv("DET_TRIAL_ID", "7", 1);
+    setenv("DET_EXPERIMENT_ID", "3", 1);
+    setenv("DET_TRIAL_RUN_ID", run, 1);
+    setenv("DET_RUN_DIR", temp_path("run"), 1);
+    setenv("DET_CHECKPOINT_STORAGE", temp_path("ckpt"), 1);
+    unsetenv("DET_LATEST_CHECKPOINT");
+}
+
+// What was heard below this path, in order; the n-th of them. For the test while it is stopped.
+static inline const char *fake_heard(const char *path, int n)
+{
+    for (int i = 0; i < fake.n_heard; i++)
+        if (strstr(fake.heard[i].path, path) && n-- == 0) return fake.heard[i].body;
+    return NULL;
 }
 
 static inline void fake_wait_for(int n_seen)

@@ -39,20 +39,11 @@ static void forget_environment(void)
 
 static void set_environment(void)
 {
-    char master[64];
-    snprintf(master, sizeof master, "http://127.0.0.1:%d", fake.port);
-    setenv("DET_MASTER", master, 1);
-    setenv("DET_ALLOCATION_ID", "3.ab.1", 1);
-    setenv("DET_SESSION_TOKEN", "alloc-token", 1);
-    setenv("DET_TRIAL_ID", "7", 1);
-    setenv("DET_EXPERIMENT_ID", "3", 1);
-    setenv("DET_TRIAL_RUN_ID", "2", 1);
+    fake_environment("2");
     setenv("DET_TRIAL_SEED", "42", 1);
     setenv("DET_HPARAMS", "{\"lr\":0.5,\"opt\":{\"name\":\"sgd\",\"steps\":3},\"flag\":true}", 1);
     setenv("DET_EXPERIMENT_CONFIG", "{\"data\":{\"url\":\"here\"},\"searcher\":{\"name\":\"x\"}}",
            1);
-    setenv("DET_RUN_DIR", temp_path("run"), 1);
-    setenv("DET_CHECKPOINT_STORAGE", temp_path("ckpt"), 1);
 }
 
 static int n_journals(void)
@@ -110,13 +101,10 @@ static void look(void *ctx)
     (void)ctx;
 }
 
-// What was heard below this path, in order; the n-th of them.
 static const char *heard(const char *path, int n)
 {
     serve_call(&fake.serve, look, NULL); // all that the server wrote before is ours to read
-    for (int i = 0; i < fake.n_heard; i++)
-        if (strstr(fake.heard[i].path, path) && n-- == 0) return fake.heard[i].body;
-    return NULL;
+    return fake_heard(path, n);
 }
 
 static int n_heard(const char *path)

@@ -16,19 +16,9 @@ static char *const *const programs[] = {c_program, shell_script, python_script};
 
 static void set_environment(void)
 {
-    char master[64];
-    snprintf(master, sizeof master, "http://127.0.0.1:%d", fake.port);
-    setenv("DET_MASTER", master, 1);
-    setenv("DET_ALLOCATION_ID", "3.ab.1", 1);
-    setenv("DET_SESSION_TOKEN", "alloc-token", 1);
-    setenv("DET_TRIAL_ID", "7", 1);
-    setenv("DET_EXPERIMENT_ID", "3", 1);
-    setenv("DET_TRIAL_RUN_ID", "1", 1);
+    fake_environment("1");
     setenv("DET_HPARAMS", "{\"learning_rate\":0.01}", 1);
     setenv("DET_EXPERIMENT_CONFIG", "{}", 1);
-    setenv("DET_RUN_DIR", temp_path("run"), 1);
-    setenv("DET_CHECKPOINT_STORAGE", temp_path("ckpt"), 1);
-    unsetenv("DET_LATEST_CHECKPOINT");
 }
 
 static void run(char *const *program, const char *operation)
@@ -48,13 +38,6 @@ static void run(char *const *program, const char *operation)
     if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("%s failed", program[0]);
 }
 
-static const char *heard(const char *path, int n)
-{
-    for (int i = 0; i < fake.n_heard; i++)
-        if (strstr(fake.heard[i].path, path) && n-- == 0) return fake.heard[i].body;
-    return NULL;
-}
-
 static double number_after(const char *text, const char *key)
 {
     const char *at = text ? strstr(text, key) : NULL;
@@ -68,24 +51,24 @@ static double train_twice(char *const *program)
     set_environment();
     run(program,
         "{\"op\":{\"validateAfter\":{\"length\":2,\"unit\":\"epochs\"}},\"completed\":false}");
-    assert_non_null(heard("allocations/3.ab.1/ready", 0));
-    assert_true(number_after(heard("metrics", 0), "\"stepsCompleted\":") == 64);
-    assert_true(number_after(heard("metrics", 3), "\"stepsCompleted\":") == 128);
-    assert_null(heard("metrics", 4));
-    assert_true(number_after(heard("progress", 1), "\"progress\":") == 2);
-    assert_true(number_after(heard("completed_operation", 0), "\"length\":") == 2);
-    assert_non_null(heard("ack_preemption", 0));
-    const char *uuid = strstr(heard("checkpoints", 1), "\"uuid\":") + strlen("\"uuid\":");
+    assert_non_null(fake_heard("allocations/3.ab.1/ready", 0));
+    assert_true(number_after(fake_heard("metrics", 0), "\"stepsCompleted\":") == 64);
+    assert_true(number_after(fake_heard("metrics", 3), "\"stepsCompleted\":") == 128);
+    assert_null(fake_heard("metrics", 4));
+    assert_true(number_after(fake_heard("progress", 1), "\"progress\":") == 2);
+    assert_true(number_after(fake_heard("completed_operation", 0), "\"length\":") == 2);
+    assert_non_null(fake_heard("ack_preemption", 0));
+    const char *uuid = strstr(fake_heard("checkpoints", 1), "\"uuid\":") + strlen("\"uuid\":");
     char latest[37] = {0};
     memcpy(latest, strchr(uuid, '"') + 1, 36);
     setenv("DET_LATEST_CHECKPOINT", latest, 1);
     setenv("DET_TRIAL_RUN_ID", "2", 1);
     run(program,
         "{\"op\":{\"validateAfter\":{\"length\":4,\"unit\":\"epochs\"}},\"completed\":false}");
-    assert_true(number_after(heard("metrics", 0), "\"stepsCompleted\":") == 192);
-    assert_true(number_after(heard("metrics", 0), "\"trialRunId\":") == 2);
-    assert_null(heard("metrics", 4));
-    return number_after(heard("completed_operation", 0), "\"searcherMetric\":");
+    assert_true(number_after(fake_heard("metrics", 0), "\"stepsCompleted\":") == 192);
+    assert_true(number_after(fake_heard("metrics", 0), "\"trialRunId\":") == 2);
+    assert_null(fake_heard("metrics", 4));
+    return number_after(fake_heard("completed_operation", 0), "\"searcherMetric\":");
 }
 
 static void test_examples__train_and_resume_alike(void **state)
@@ -118,8 +101,8 @@ static void test_examples__stop_when_they_are_told_to(void **state)
         waitpid(pid, &status, 0);
         fake_stop();
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-        assert_non_null(heard("ack_preemption", 0));
-        assert_null(heard("completed_operation", 0));
+        assert_non_null(fake_heard("ack_preemption", 0));
+        assert_null(fake_heard("completed_operation", 0));
     }
     fake_reset();
 }
