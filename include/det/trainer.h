@@ -96,9 +96,10 @@ typedef struct det_result {
 typedef struct det_trial det_trial; // built: operations, their state, a context
 
 typedef struct det_init_opts {
-    const char *hparams; // YAML or JSON text; above those of the configuration
+    // YAML or JSON text; above those of the configuration, below those that a searcher chose.
+    const char *hparams;
     // File with the configuration of an experiment, or of a job (no hyperparameters and no
-    // searcher, but data); NULL: that of the task, or none.
+    // searcher, but data); NULL: that of the task, or none. A trial of a cluster has its own.
     const char *config;
     uint64_t seed; // 0: that of the task or the configuration, or a new one
 } det_init_opts;

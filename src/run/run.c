@@ -2,6 +2,7 @@
 #include "run/run.h"
 
 #include "base/mem.h"
+#include "client/client.h"
 #include "run/events.h"
 #include "run/module.h"
 #include "run/options.h"
@@ -173,7 +174,7 @@ static int run_all(struct run *run, struct arena *arena, det_err *err)
 {
     const char *resume = NULL;
     int rc = module_load(run->options.module, err);
-    if (!rc) rc = choose_start(&run->options, arena, &resume, err);
+    if (!rc && !client_is_task()) rc = choose_start(&run->options, arena, &resume, err);
     if (!rc) rc = open_outputs(run, err);
     if (!rc) rc = train(run, resume, err);
     det_err closing;
@@ -223,7 +224,8 @@ static const struct command command = {
     .program = "det-run",
     .args = "[MODULE[:TRIAL]]",
     .max_args = 1,
-    .help = "Trains a trial on this machine, without a master. MODULE names MODULE.c, which is "
+    .help = "Trains a trial on this machine, without a master, or as a task of one. MODULE names "
+            "MODULE.c, which is "
             "compiled on the spot, or MODULE.so; TRIAL is the name given to DET_TRIAL, and may be "
             "left out if there is one only. Ctrl-C saves a checkpoint and stops; a second one "
             "stops at once.",

@@ -5,6 +5,7 @@
 // Only the chief reports. Functions are called by the thread that trains.
 #pragma once
 
+#include "det/client.h"
 #include "det/trainer.h"
 
 enum host_exit { HOST_EXIT_DONE, HOST_EXIT_STOPPED, HOST_EXIT_INVALID_HPARAMS, HOST_EXIT_ERROR };
@@ -15,7 +16,8 @@ struct host_ops {
     // The absolute length to train to next. 1: *out is filled; 0: that was all; or a negative code.
     int (*next_length)(struct host *h, det_length *out, det_err *err);
     // That length is reached, with this value of the metric (NaN if no metric is known). Comes
-    // before the report of the validation that it is from. May be NULL.
+    // before the report of the validation that it is from, or once more if that is long ago; the
+    // checkpoint is complete when the next length is asked for. May be NULL.
     int (*completed)(struct host *h, double metric, det_err *err);
 
     int (*report)(struct host *h, const det_report *r, det_err *err);
@@ -41,4 +43,7 @@ struct host {
 // Trains to opts->max_length, appends metrics to opts->metrics_file, calls opts->on_report, looks
 // at opts->stop. opts must outlive it.
 struct host *host_local_new(const det_train_opts *opts, det_err *err);
+// Does the same but for the length, which is the master's to say, and tells the master everything.
+// core must outlive it.
+struct host *host_cluster_new(det_core *core, const det_train_opts *opts, det_err *err);
 void host_free(struct host *h);

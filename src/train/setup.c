@@ -45,14 +45,18 @@ static int check_complete(struct arena *arena, const struct hparam *space, const
     return 0;
 }
 
+const struct doc *setup_merge(struct arena *arena, const struct doc *above, const struct doc *below)
+{
+    struct diag_list diags = DIAG_INIT(arena);
+    struct field_ctx ctx = {.arena = arena, .diags = &diags};
+    return above && below ? field_merge_maps(&ctx, above, below, is_map) : above ? above : below;
+}
+
 const struct doc *setup_hparams(struct arena *arena, const struct hparam *space,
                                 const struct doc *values, det_err *err)
 {
     if (!space) return values ? values : doc_new(arena, DOC_MAP);
-    struct diag_list diags = DIAG_INIT(arena);
-    struct field_ctx ctx = {.arena = arena, .diags = &diags};
-    const struct doc *doc = constants(arena, space);
-    if (values) doc = field_merge_maps(&ctx, values, doc, is_map);
+    const struct doc *doc = setup_merge(arena, values, constants(arena, space));
     return check_complete(arena, space, doc, err) ? NULL : doc;
 }
 
@@ -186,8 +190,7 @@ static const char *default_store(struct arena *arena)
     return home ? arena_printf(arena, "%s/.local/share/det/checkpoints", home) : NULL;
 }
 
-int setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg,
-               det_err *err)
+void setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg)
 {
     if (cfg) fill_from_config(opts, cfg);
     if (opts->reporting_period.unit == DET_UNSET)
@@ -196,6 +199,10 @@ int setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_confi
                        opts->min_checkpoint_period.unit != DET_NEVER;
     if (!opts->checkpoint_dir && wants_store) opts->checkpoint_dir = default_store(arena);
     if (opts->test_mode) opts->max_length = det_batches(1);
+}
+
+int setup_check_length(const det_train_opts *opts, det_err *err)
+{
     if (opts->max_length.unit == DET_UNSET)
         return det_fail(err, DET_EINVAL,
                         "max_length is not given, and no configuration has searcher.max_length");

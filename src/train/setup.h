@@ -23,14 +23,19 @@ int setup_read_config(struct arena *arena, const char *path, struct setup_config
 int setup_parse_config(struct arena *arena, const char *text, const char *source,
                        struct setup_config *out, det_err *err);
 
+// One map above another; either may be NULL.
+const struct doc *setup_merge(struct arena *arena, const struct doc *above,
+                              const struct doc *below);
+
 uint64_t setup_new_seed(void); // never 0
 
 // What the configuration says about the context of a trial.
 void setup_context(struct context_setup *setup, const struct exp_config *cfg);
 
 // Fills what opts leaves unset from the configuration, or with defaults. Texts live in the arena.
-int setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg,
-               det_err *err);
+void setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg);
+// Whether there is a length that one can train to.
+int setup_check_length(const det_train_opts *opts, det_err *err);
 
 // The hyperparameters that a checkpoint was trained with, and its configuration.
 int setup_read_checkpoint(struct arena *arena, const char *dir, struct context_setup *setup,

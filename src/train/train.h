@@ -22,13 +22,14 @@ const det_trial_ops *trial_find(const char *name, det_err *err);
 
 struct train_task {
     const det_trial_ops *ops;
+    // Unless this is a task of a cluster, whose settings come from there:
     const struct exp_config *config; // NULL: none. Fills what opts leaves unset
     const struct doc *hparams;       // a map; NULL: the constants of config
     uint64_t seed;                   // 0: that of config, or a new one
     int64_t trial_id, experiment_id; // 0: not of a cluster
     int rank, size;                  // size 0: 1
     det_train_opts opts;
-    struct host *host;               // NULL: a local one that obeys opts
+    struct host *host;               // NULL: the cluster's, or a local one that obeys opts
     const struct engine_ops *engine; // NULL: engine_det
     // Called with what came out, before everything is freed. May be NULL.
     void (*on_result)(const det_result *result, void *user);

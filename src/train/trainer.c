@@ -4,13 +4,15 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "client/client.h"
 
 struct det_trainer {
     struct arena arena; // configuration and hyperparameters
     struct setup_config config;
     struct context_setup setup; // of every trial
     struct det_config hparams, data;
-    struct host *host; // NULL: a local one for each training
+    det_core *core;    // NULL: not a task of a cluster
+    struct host *host; // NULL: one for each training
     det_trial *trials;
     bool has_run;
     struct training run; // of the last training, for its result
@@ -47,51 +49,71 @@ static void complete(det_trainer *t, uint64_t seed)
     t->setup.engine->seed(t->setup.seed);
 }
 
-static int read_config(det_trainer *t, const det_init_opts *opts, det_err *err)
+// Finds out whether this is a task of a cluster.
+static int join_cluster(det_trainer *t, det_err *err)
 {
-    const char *text = getenv("DET_EXPERIMENT_CONFIG");
-    int rc = 0;
-    if (opts->config)
-        rc = setup_read_config(&t->arena, opts->config, &t->config, err);
-    else if (text)
-        rc = setup_parse_config(&t->arena, arena_strdup(&t->arena, text), "DET_EXPERIMENT_CONFIG",
-                                &t->config, err);
-    return rc;
+    if (!client_is_task()) return 0;
+    t->core = det_core_init(err);
+    if (!t->core) return err->code;
+    const det_core_info *info = det_core_get_info(t->core);
+    t->setup.rank = info->rank;
+    t->setup.size = info->size;
+    t->setup.trial_id = info->trial_id;
+    t->setup.experiment_id = info->experiment_id;
+    return 0;
 }
 
-static int read_hparams(det_trainer *t, const det_init_opts *opts, det_err *err)
+static int read_task_config(det_trainer *t, det_err *err)
 {
-    const char *text = opts->hparams ? opts->hparams : getenv("DET_HPARAMS");
-    const struct doc *values = NULL;
-    if (text) {
-        values = setup_parse(&t->arena, text, opts->hparams ? "hparams" : "DET_HPARAMS", err);
-        if (!values) return err->code;
-    }
+    const char *text = getenv("DET_EXPERIMENT_CONFIG");
+    if (!text) return 0;
+    return setup_parse_config(&t->arena, arena_strdup(&t->arena, text), "DET_EXPERIMENT_CONFIG",
+                              &t->config, err);
+}
+
+// Those of the task are above what the program says, which is above the configuration.
+static int set_hparams(det_trainer *t, const struct doc *values, det_err *err)
+{
+    const char *text = getenv("DET_HPARAMS");
+    const struct doc *task = text ? setup_parse(&t->arena, text, "DET_HPARAMS", err) : NULL;
+    if (text && !task) return err->code;
     const struct exp_config *cfg = t->config.experiment;
-    t->setup.hparams = setup_hparams(&t->arena, cfg ? &cfg->hyperparameters : NULL, values, err);
+    t->setup.hparams = setup_hparams(&t->arena, cfg ? &cfg->hyperparameters : NULL,
+                                     setup_merge(&t->arena, task, values), err);
     return t->setup.hparams ? 0 : err->code;
 }
 
-static int64_t number_from_env(const char *name)
+static int read_init_opts(det_trainer *t, const det_init_opts *opts, det_err *err)
 {
-    int64_t value = 0;
-    const char *text = getenv(name);
-    return text && number_to_int(str_from(text), 10, &value) ? value : 0;
+    const struct doc *values = NULL;
+    int rc = t->core || !opts->config ? read_task_config(t, err) : 0;
+    if (!rc && opts->config && !t->config.experiment)
+        rc = setup_read_config(&t->arena, opts->config, &t->config, err);
+    if (!rc && opts->hparams) {
+        values = setup_parse(&t->arena, opts->hparams, "hparams", err);
+        rc = values ? 0 : err->code;
+    }
+    return rc ? rc : set_hparams(t, values, err);
+}
+
+static uint64_t task_seed(void)
+{
+    int64_t seed = 0;
+    const char *text = getenv("DET_TRIAL_SEED");
+    return text && number_to_int(str_from(text), 10, &seed) ? (uint64_t)seed : 0;
 }
 
 det_trainer *det_init_with(det_init_opts opts)
 {
     det_err err;
     det_trainer *t = trainer_new();
-    int rc = read_config(t, &opts, &err);
-    if (!rc) rc = read_hparams(t, &opts, &err);
+    int rc = join_cluster(t, &err);
+    if (!rc) rc = read_init_opts(t, &opts, &err);
     if (rc) {
         det_trainer_free(t);
         return raise_err(&err);
     }
-    t->setup.trial_id = number_from_env("DET_TRIAL_ID");
-    t->setup.experiment_id = number_from_env("DET_EXPERIMENT_ID");
-    complete(t, opts.seed ? opts.seed : (uint64_t)number_from_env("DET_TRIAL_SEED"));
+    complete(t, opts.seed ? opts.seed : task_seed());
     return t;
 }
 
@@ -110,6 +132,7 @@ void det_trainer_free(det_trainer *t)
         t->trials = trial->next;
         trial_free(trial);
     }
+    det_core_close(t->core, NULL); // what was not delivered waits for whoever started the task
     arena_done(&t->arena);
     free(t);
 }
@@ -158,6 +181,8 @@ static det_trial *build_trial(det_trainer *t, const det_trial_ops *ops,
                               const struct context_setup *setup, det_err *err)
 {
     det_trial *trial = trial_new(ops, setup, err);
+    if (!trial && t->core && err->code == DET_EHPARAM)
+        det_core_report_invalid_hparams(t->core, NULL);
     if (!trial) return NULL;
     trial->next = t->trials;
     return t->trials = trial;
@@ -234,6 +259,22 @@ static int run_training(det_trainer *t, det_trial *trial, struct host *host, det
     return rc;
 }
 
+// On a cluster the master knows where checkpoints are, and from which one to go on.
+static int take_checkpoints(det_core *core, det_train_opts *opts, det_err *err)
+{
+    opts->checkpoint_dir = client_storage(core);
+    opts->resume = NULL;
+    opts->resume_newest = false;
+    int rc = det_core_latest_checkpoint(core, &opts->resume, err);
+    return rc < 0 ? rc : 0;
+}
+
+static struct host *choose_host(det_trainer *t, det_err *err)
+{
+    if (t->host) return t->host;
+    return t->core ? host_cluster_new(t->core, &t->opts, err) : host_local_new(&t->opts, err);
+}
+
 static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, det_err *err)
 {
     forget_run(t);
@@ -242,11 +283,14 @@ static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, d
     t->opts = *opts;
     if (trial->ctx->setup.size > 1)
         return det_fail(err, DET_EUNSUPPORTED, "training on several slots needs collectives");
-    int rc = setup_opts(&t->arena, &t->opts, t->config.experiment, err);
+    int rc = t->core ? take_checkpoints(t->core, &t->opts, err) : 0;
+    if (rc) return rc;
+    setup_opts(&t->arena, &t->opts, t->config.experiment);
+    if (!t->core) rc = setup_check_length(&t->opts, err);
     if (rc) return rc;
     if (opts->aggregation_frequency > 0)
         trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;
-    struct host *host = t->host ? t->host : host_local_new(&t->opts, err);
+    struct host *host = choose_host(t, err);
     if (!host) return err->code;
     rc = run_training(t, trial, host, err);
     if (!t->host) host_free(host);
@@ -264,32 +308,53 @@ const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opt
     return train(t, trial, &opts, &err) ? raise_err(&err) : &t->result;
 }
 
+// --- a whole task
+
+static int take_task(det_trainer *t, const struct train_task *task, det_err *err)
+{
+    struct context_setup *setup = &t->setup;
+    int rc = 0;
+    if (task->engine) setup->engine = task->engine;
+    if (t->core) {
+        rc = read_task_config(t, err);
+        if (!rc) rc = set_hparams(t, task->hparams, err);
+    } else {
+        t->host = task->host;
+        if (task->config) t->config = (struct setup_config){task->config, task->config->data};
+        setup->rank = task->rank;
+        setup->size = task->size ? task->size : 1;
+        setup->trial_id = task->trial_id;
+        setup->experiment_id = task->experiment_id;
+        setup->hparams = setup_hparams(
+            &t->arena, task->config ? &task->config->hyperparameters : NULL, task->hparams, err);
+        rc = setup->hparams ? 0 : err->code;
+    }
+    if (!rc) complete(t, t->core ? task_seed() : task->seed);
+    return rc;
+}
+
+static int build_and_train(det_trainer *t, const struct train_task *task, det_err *err)
+{
+    det_trial *trial = build_trial(t, task->ops, &t->setup, err);
+    if (trial) return train(t, trial, &task->opts, err);
+    if (t->host && t->host->ops->leave)
+        t->host->ops->leave(t->host,
+                            err->code == DET_EHPARAM ? HOST_EXIT_INVALID_HPARAMS : HOST_EXIT_ERROR,
+                            err->msg);
+    return err->code;
+}
+
 int train_run(const struct train_task *task, det_err *err)
 {
     det_err own;
     if (!err) err = &own;
     det_trainer *t = trainer_new();
-    t->host = task->host;
-    if (task->config) t->config = (struct setup_config){task->config, task->config->data};
-    struct context_setup *setup = &t->setup;
-    if (task->engine) setup->engine = task->engine;
-    setup->rank = task->rank;
-    setup->size = task->size ? task->size : 1;
-    setup->trial_id = task->trial_id;
-    setup->experiment_id = task->experiment_id;
-    setup->hparams = setup_hparams(&t->arena, task->config ? &task->config->hyperparameters : NULL,
-                                   task->hparams, err);
-    int rc = setup->hparams ? 0 : err->code;
-    if (!rc) {
-        complete(t, task->seed);
-        det_trial *trial = build_trial(t, task->ops, setup, err);
-        rc = trial ? train(t, trial, &task->opts, err) : err->code;
-        if (!trial && task->host && task->host->ops->leave)
-            task->host->ops->leave(task->host,
-                                   rc == DET_EHPARAM ? HOST_EXIT_INVALID_HPARAMS : HOST_EXIT_ERROR,
-                                   err->msg);
-    }
+    int rc = task->host ? 0 : join_cluster(t, err);
+    if (!rc) rc = take_task(t, task, err);
+    if (!rc) rc = build_and_train(t, task, err);
     if (!rc && task->on_result) task->on_result(&t->result, task->result_user);
+    int closed = det_core_close(t->core, rc ? NULL : err);
+    t->core = NULL;
     det_trainer_free(t);
-    return rc;
+    return rc ? rc : closed;
 }

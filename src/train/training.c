@@ -258,7 +258,8 @@ static int train_to(struct training *run, det_length length, det_err *err)
 {
     run->period[BOUNDARY_TRAIN] = length;
     int rc = resolve(run, &run->period[BOUNDARY_TRAIN], err);
-    if (rc || is_behind(run)) return rc;
+    if (rc) return rc;
+    if (is_behind(run)) return training_conclude(run, err);
     // A run that was stopped at a boundary may not have got to its validation.
     if (run->state.batches && is_due(run, &run->period[BOUNDARY_VALIDATE]))
         run->due = 1u << BOUNDARY_VALIDATE;
@@ -279,6 +280,7 @@ static int train_all(struct training *run, det_err *err)
         int got = run->host->ops->next_length(run->host, &length, err);
         if (got <= 0) return got;
         rc = train_to(run, length, err);
+        if (!rc) rc = training_flush(run, err); // a length is reached when that is safe
         if (run->opts->test_mode) break;
     }
     return rc;
@@ -354,7 +356,6 @@ int training_run(struct training *run, det_err *err)
 {
     int rc = start(run, err);
     if (!rc) rc = train_all(run, err);
-    if (!rc) rc = training_flush(run, err);
     // Whoever says that hyperparameters cannot work leaves what was trained so far.
     if (rc == DET_EHPARAM && run->state.batches && !training_checkpoint(run, NULL))
         training_flush(run, NULL);

@@ -100,6 +100,8 @@ int64_t training_remaining(const struct training *run);
 
 // Validates and reports (validate.c).
 int training_validate(struct training *run, det_err *err);
+// The length was reached before: the host hears what came out, if it wants to.
+int training_conclude(struct training *run, det_err *err);
 
 // Saves the present state, unless that is done already (checkpoint.c). The files are written while
 // training goes on; training_poll tells the world when that is done, training_flush waits for it.

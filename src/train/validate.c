@@ -168,3 +168,12 @@ int training_validate(struct training *run, det_err *err)
                   (policy == DET_CHECKPOINT_BEST && (best || !run->host->metric));
     return !rc && wanted ? training_checkpoint(run, err) : rc;
 }
+
+int training_conclude(struct training *run, det_err *err)
+{
+    double metric;
+    if (!run->host->ops->completed) return 0;
+    if (!det_metrics_rows(run->validation)) return training_validate(run, err); // in another run
+    int rc = find_metric(run, &metric, err);
+    return rc ? rc : run->host->ops->completed(run->host, metric, err);
+}

@@ -409,8 +409,8 @@ static void test_host__gives_one_length_after_the_other(void **state)
     assert_ok(train_run(&task, &err), &err);
     assert_int_equal(n_results, 1);
     assert_string_equal(host.trace,
-                        "training(3) completed(0.5) validation(3) training(7) completed(0.25) "
-                        "validation(7) leave(0)");
+                        "training(3) completed(0.5) validation(3) completed(0.5) training(7) "
+                        "completed(0.25) validation(7) leave(0)");
     arena_done(&arena);
 }
 
