@@ -15,8 +15,8 @@ int main(void)
 {
     det_trainer *trainer = det_init(.hparams = "{learning_rate: 0.001, global_batch_size: 32}");
     det_trial *trial = det_build_trial(trainer, &OneVarTrial);
-    const det_result *result = det_train(trainer, trial, .max_length = det_epochs(10),
-                                         .min_validation_period = det_epochs(1), .on_report = show);
+    const det_result *result = det_fit(trainer, trial, .max_length = det_epochs(10),
+                                       .min_validation_period = det_epochs(1), .on_report = show);
     if (result)
         printf("trained %lld batches, w is %.6f\n", (long long)result->batches,
                det_metrics_get(result->training, "weight"));

@@ -5,6 +5,16 @@ bin=$(dirname "$det")
 examples=$(realpath "$golden/../../examples")
 export XDG_CACHE_HOME="$tmp/cache"
 
+# --- all configurations are good
+
+for file in "$examples"/*/*.yaml; do
+    case $file in */batch_inference.yaml) kind=--job ;; *) kind= ;; esac
+    run "$det" config check $kind "$file"
+    expect_status 0
+done
+run "$det" preview-search "$examples/onevar/grid.yaml"
+expect_out "grid: 3 trials, 60 epochs in all"
+
 # The configuration of an example, with data of our own.
 config() { # config EXAMPLE NAME=VALUE...
     name=$1

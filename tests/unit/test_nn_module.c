@@ -303,6 +303,19 @@ static void test_module__autocasts_itself_only(void **state)
     det_module_free(m);
 }
 
+// The network of the MNIST tutorial, whose size is known: 1040 + 40040 + 32050 + 510.
+static void test_module__counts_the_parameters_of_the_tutorial(void **state)
+{
+    (void)state;
+    det_module *m =
+        det_nn_sequential(det_nn_conv2d(1, 40, .kernel = 5), det_nn_max_pool2d(2), det_nn_relu(),
+                          det_nn_conv2d(40, 40, .kernel = 5), det_nn_max_pool2d(2), det_nn_relu(),
+                          det_nn_flatten(), det_nn_linear(640, 50), det_nn_relu(),
+                          det_nn_dropout2d(0.5), det_nn_linear(50, 10), det_nn_log_softmax(1));
+    assert_int_equal(det_module_numel(m), 73640);
+    det_module_free(m);
+}
+
 RUN_TESTS(TEST(test_module__knows_its_tree), TEST(test_module__describes_itself),
           TEST(test_module__names_its_path_in_errors), TEST(test_module__leaves_no_path_behind),
           TEST(test_module__trains_and_evaluates_as_a_tree), TEST(test_module__freezes),
@@ -311,4 +324,5 @@ RUN_TESTS(TEST(test_module__knows_its_tree), TEST(test_module__describes_itself)
           TEST(test_module__calls_back_when_freed), TEST(test_module__survives_failed_children),
           TEST(test_module__refuses_bad_arguments),
           TEST(test_module__special_forwards_want_their_own_kind),
-          TEST(test_module__checks_shapes_with_its_path), TEST(test_module__autocasts_itself_only))
+          TEST(test_module__checks_shapes_with_its_path), TEST(test_module__autocasts_itself_only),
+          TEST(test_module__counts_the_parameters_of_the_tutorial))

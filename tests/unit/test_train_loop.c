@@ -321,6 +321,24 @@ static void test_loop__wants_the_same_metrics_from_all_batches(void **state)
               "batch 5 reports no metric 'b', but batches before it did");
 }
 
+static int says_nothing(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step, (void)out;
+    return det_ok(err);
+}
+
+static void test_loop__accepts_batches_without_metrics(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.train_batch = ops.evaluate_batch = says_nothing;
+    det_trainer *t = det_init(.hparams = by_2);
+    const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(3));
+    assert_int_equal(r->batches, 3);
+    assert_int_equal(det_metrics_len(r->training), 0);
+    det_trainer_free(t);
+}
+
 static int wraps_nothing(void *self, det_context *ctx, det_err *err)
 {
     (void)self, (void)ctx, (void)err;
@@ -399,6 +417,7 @@ static const struct CMUnitTest tests[] = {
     LOOP_TEST(test_loop__wants_the_same_metrics_from_all_batches),
     LOOP_TEST(test_loop__says_what_a_trial_lacks),
     LOOP_TEST(test_loop__takes_loaders_instead_of_those_of_the_trial),
+    LOOP_TEST(test_loop__accepts_batches_without_metrics),
 };
 
 int main(void)
