@@ -89,14 +89,32 @@ bool number_to_double(struct str text, double *out)
     return true;
 }
 
+// By hand: large states are mostly integers, and printf takes ten times as long.
 void buf_add_int(struct buf *b, int64_t value)
 {
-    buf_printf(b, "%lld", (long long)value);
+    char text[20], *at = text + sizeof text; // up to 19 digits and a sign
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do
+        *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (value < 0) *--at = '-';
+    buf_add(b, at, (size_t)(text + sizeof text - at));
+}
+
+// Whole numbers that 15 digits can write, without an exponent. Not -0.0, whose sign would be lost.
+static bool is_short_integer(double value)
+{
+    return fabs(value) < 1e15 && value == (double)(int64_t)value && !(value == 0 && signbit(value));
 }
 
 void buf_add_double(struct buf *b, double value)
 {
     ASSERT(isfinite(value));
+    if (is_short_integer(value)) {
+        buf_add_int(b, (int64_t)value);
+        buf_addz(b, ".0");
+        return;
+    }
     char text[64];
     // 15 digits are always enough to come from text to a double and back; 17 from a double to text
     // and back. Only subnormal numbers, which hold less, may need fewer than a normal one prints.
