@@ -1,6 +1,7 @@
 // Benchmark of searches: scale of the scheduler, quality of samplers, cost per trial, value of
 // early stopping. bench/search.py runs it, and Optuna beside it.
 //
+//     search functions                names, ranges and values of the test functions, to compare
 //     search scale                    time of simulated searches of 1000, 10000, 100000 trials
 //     search quality SAMPLER TRIALS   best values found on test functions, for 20 seeds
 //     search overhead SAMPLER TRIALS  microseconds per trial, with a snapshot after every event
@@ -8,9 +9,9 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "search/search.h"
-#include "sys/clock.h"
 #include "sys/fs.h"
 #include <math.h>
+#include <time.h>
 
 #define PI 3.14159265358979323846
 
@@ -18,6 +19,12 @@ static void fail(const char *text)
 {
     fprintf(stderr, "search: %s\n", text);
     exit(1);
+}
+
+// Of this process, so that others do not matter.
+static double cpu_us(void)
+{
+    return (double)clock() * 1e6 / CLOCKS_PER_SEC;
 }
 
 static struct exp_config read_config(struct arena *arena, const char *text)
@@ -58,15 +65,15 @@ static void run_scale(int64_t n_trials)
     struct buf snapshot = BUF_INIT((size_t)1 << 30);
     det_err err;
     struct search *s = search_new(&cfg);
-    int64_t start_us = clock_mono_us();
+    double start_us = cpu_us();
     if (search_simulate(s, &world, &result, &err)) fail(err.msg);
-    int64_t end_us = clock_mono_us();
+    double end_us = cpu_us();
     search_snapshot(s, &snapshot);
-    double us = (double)(end_us - start_us);
+    double us = end_us - start_us;
     printf("{\"bench\": \"scale\", \"trials\": %lld, \"events\": %lld, \"seconds\": %.3f, "
            "\"us_per_event\": %.3f, \"snapshot_bytes\": %zu, \"snapshot_ms\": %.1f}\n",
            (long long)result.n_trials, (long long)result.n_events, us / 1e6,
-           us / (double)result.n_events, snapshot.len, (double)(clock_mono_us() - end_us) / 1e3);
+           us / (double)result.n_events, snapshot.len, (cpu_us() - end_us) / 1e3);
     buf_done(&snapshot);
     search_free(s);
     arena_done(&arena);
@@ -254,6 +261,15 @@ static double minimize(const struct function *f, const char *sampler, int n_tria
     return o.best;
 }
 
+static void print_functions(void)
+{
+    static const double x[] = {0.1, 0.7, 0.3, 0.9, 0.4, 0.6};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        printf("{\"function\": \"%s\", \"n\": %d, \"low\": %g, \"high\": %g, \"value\": %.15g}\n",
+               functions[i].name, functions[i].n, functions[i].low, functions[i].high,
+               functions[i].value(x, functions[i].n));
+}
+
 enum { N_SEEDS = 20 };
 
 static void run_quality(const char *sampler, int n_trials)
@@ -279,7 +295,8 @@ static void run_overhead(const char *sampler, int n_trials)
     struct search_event event = {SEARCH_START};
     struct search_ops ops;
     det_err err;
-    int64_t start_us = clock_mono_us(), trial = 0;
+    double start_us = cpu_us();
+    int64_t trial = 0;
     for (bool over = false; !over;) {
         if (search_tell(s, &event, &ops, &err)) fail(err.msg);
         for (size_t i = 0; i < ops.n; i++) {
@@ -296,7 +313,7 @@ static void run_overhead(const char *sampler, int n_trials)
     }
     printf(
         "{\"bench\": \"overhead\", \"sampler\": \"%s\", \"trials\": %d, \"us_per_trial\": %.1f}\n",
-        sampler, n_trials, (double)(clock_mono_us() - start_us) / n_trials);
+        sampler, n_trials, (cpu_us() - start_us) / n_trials);
     buf_done(&snapshot);
     search_free(s);
     free(o.values);
@@ -390,7 +407,9 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
     int n_trials = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 0;
-    if (!strcmp(mode, "scale"))
+    if (!strcmp(mode, "functions"))
+        print_functions();
+    else if (!strcmp(mode, "scale"))
         for (int64_t n = 1000; n <= 100000; n *= 10)
             run_scale(n);
     else if (!strcmp(mode, "quality") && n_trials > 0)

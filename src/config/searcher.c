@@ -63,7 +63,7 @@ static const struct field rung_item = {.name = "", .type = FIELD_INT, FIELD_RANG
     {"n_ei_candidates", FIELD_INT, S(tpe.n_ei_candidates), .def = "24", FIELD_RANGE(1, 100000),    \
      .help = "How many candidates are drawn from the model; the most promising one becomes a "     \
              "trial."},                                                                            \
-    {"gamma", FIELD_DOUBLE, S(tpe.gamma), .def = "0.1", FIELD_RANGE(0.001, 0.5),                   \
+    {"gamma", FIELD_DOUBLE, S(tpe.gamma), .def = "0.2", FIELD_RANGE(0.001, 0.5),                   \
      .help = "The fraction of finished trials that count as good, at most 25 of them."}
 
 static const struct field single_rows[] = {MAX_LENGTH(false)};

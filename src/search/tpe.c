@@ -28,9 +28,9 @@ struct tpe {
 // A density over points: the mean of kernels. The last one is that of the unknown.
 struct density {
     size_t n, n_leaves;
-    double *centers;  // (n, n_leaves): units of numbers, indexes of categories
-    double width;     // of the kernels, except for the last
-    double *log_mass; // (n): log of what the truncation to [0, 1] leaves of each kernel
+    double *centers;    // (n, n_leaves): units of numbers, indexes of categories
+    double *widths;     // (n, n_leaves): of numbers
+    double *log_height; // (n): of each kernel at its center, which truncation to [0, 1] raises
 };
 
 static void tpe_done(struct search *s)
@@ -84,8 +84,10 @@ static size_t choose_results(struct search *s, struct result **out)
 static void density_init(struct density *d, struct search *s, size_t n_most)
 {
     *d = (struct density){.n_leaves = s->n_leaves};
-    d->centers = arena_array(&s->ops_arena, (n_most + 1) * s->n_leaves, sizeof *d->centers);
-    d->log_mass = arena_array(&s->ops_arena, n_most + 1, sizeof *d->log_mass);
+    size_t n = n_most + 1;
+    d->centers = arena_array(&s->ops_arena, n * s->n_leaves, sizeof *d->centers);
+    d->widths = arena_array(&s->ops_arena, n * s->n_leaves, sizeof *d->widths);
+    d->log_height = arena_array(&s->ops_arena, n, sizeof *d->log_height);
 }
 
 static void density_add(struct density *d, const struct search *s, int64_t trial)
@@ -97,36 +99,51 @@ static void density_add(struct density *d, const struct search *s, int64_t trial
                                                   : (double)point[i].integer;
 }
 
-static double kernel_width(const struct density *d, size_t k)
-{
-    return k + 1 == d->n ? 1 : d->width;
-}
-
 static double normal_below(double x)
 {
     return 0.5 * erfc(-x * 0.70710678118654752);
 }
 
-// With all centers there, adds the kernel of the unknown and sets the widths.
-static void density_finish(struct density *d, const struct search *s)
+struct place {
+    double x;
+    size_t kernel;
+};
+
+static int by_place(const void *a, const void *b)
 {
-    size_t n_numeric = 0;
+    const struct place *x = a, *y = b;
+    if (x->x != y->x) return x->x < y->x ? -1 : 1;
+    return (x->kernel > y->kernel) - (x->kernel < y->kernel);
+}
+
+// A kernel is half as wide as the greater gap to its neighbours: narrow where points are dense.
+static void set_widths(struct density *d, size_t leaf, struct place *places)
+{
+    const double narrowest = 1 / MIN(100, (double)d->n);
+    for (size_t k = 0; k < d->n; k++)
+        places[k] = (struct place){d->centers[k * d->n_leaves + leaf], k};
+    qsort(places, d->n, sizeof *places, by_place);
+    for (size_t i = 0; i < d->n; i++) {
+        double left = i ? places[i].x - places[i - 1].x : 0;
+        double right = i + 1 < d->n ? places[i + 1].x - places[i].x : 0;
+        size_t k = places[i].kernel;
+        bool is_last = k + 1 == d->n;
+        double width = is_last ? 1 : MAX(MAX(left, right) / 2, narrowest);
+        double c = places[i].x;
+        d->widths[k * d->n_leaves + leaf] = width;
+        d->log_height[k] -= log(width * (normal_below((1 - c) / width) - normal_below(-c / width)));
+    }
+}
+
+// With all centers there, adds the kernel of the unknown and sets the widths.
+static void density_finish(struct density *d, struct search *s)
+{
     double *center = d->centers + d->n++ * d->n_leaves;
-    for (size_t i = 0; i < d->n_leaves; i++) {
+    struct place *places = arena_array(&s->ops_arena, d->n, sizeof *places);
+    for (size_t i = 0; i < d->n_leaves; i++)
         center[i] = leaf_is_numeric(s->leaves[i]) ? 0.5 : -1;
-        n_numeric += leaf_is_numeric(s->leaves[i]);
-    }
-    double n = (double)d->n;
-    d->width = MAX(0.2 * pow(n, -1 / (4 + (double)n_numeric)), 1 / MIN(100, n));
-    for (size_t k = 0; k < d->n; k++) {
-        double width = kernel_width(d, k);
-        for (size_t i = 0; i < d->n_leaves; i++) {
-            if (!leaf_is_numeric(s->leaves[i])) continue;
-            double c = d->centers[k * d->n_leaves + i];
-            double inside = normal_below((1 - c) / width) - normal_below(-c / width);
-            d->log_mass[k] -= log(inside * width);
-        }
-    }
+    for (size_t i = 0; i < d->n_leaves; i++)
+        if (leaf_is_numeric(s->leaves[i])) set_widths(d, i, places);
 }
 
 // The probability of a category: mostly that of the center, the more so the more kernels there are.
@@ -143,15 +160,15 @@ static double log_density(const struct density *d, const struct search *s, const
     double most = -INFINITY, sum = 0;
     for (size_t k = 0; k < d->n; k++) {
         const double *center = d->centers + k * d->n_leaves;
-        double width = kernel_width(d, k), far = 0, chance = 1;
+        const double *width = d->widths + k * d->n_leaves;
+        double far = 0, chance = 1;
         for (size_t i = 0; i < d->n_leaves; i++) {
-            double z = (x[i] - center[i]) / width;
             if (leaf_is_numeric(s->leaves[i]))
-                far += z * z;
+                far += pow((x[i] - center[i]) / width[i], 2);
             else if (s->leaves[i]->kind == HP_CATEGORICAL)
                 chance *= category_chance(d, center[i], x[i], s->leaves[i]->categorical.n);
         }
-        scratch[k] = d->log_mass[k] - far / 2 + log(chance);
+        scratch[k] = d->log_height[k] - far / 2 + log(chance);
         most = MAX(most, scratch[k]);
     }
     for (size_t k = 0; k < d->n; k++)
@@ -183,11 +200,11 @@ static void draw_candidate(const struct density *d, struct search *s, union hp_v
                            double *x)
 {
     size_t k = mt_upto(&s->rng, d->n - 1);
-    const double *center = d->centers + k * d->n_leaves;
+    const double *center = d->centers + k * d->n_leaves, *width = d->widths + k * d->n_leaves;
     for (size_t i = 0; i < d->n_leaves; i++) {
         const struct hparam *leaf = s->leaves[i];
         if (leaf_is_numeric(leaf)) {
-            values[i] = leaf_from_unit(leaf, draw_inside(&s->rng, center[i], kernel_width(d, k)));
+            values[i] = leaf_from_unit(leaf, draw_inside(&s->rng, center[i], width[i]));
             x[i] = leaf_to_unit(leaf, values[i]);
         } else if (leaf->kind == HP_CATEGORICAL) {
             x[i] = draw_category(d, &s->rng, center[i], leaf->categorical.n);
