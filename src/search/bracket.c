@@ -112,18 +112,27 @@ static int64_t own_concurrency(const struct bracket_plan *b, double divisor)
     return MAX(1, MIN(cut(enough), b->n_trials));
 }
 
-// How many trials every rung takes when a budget is to be spent.
-static void starts_for_budget(struct bracket_plan *b, double budget, double divisor)
+// The units that all rungs together train, with their starts.
+static double expected_units(const struct bracket_plan *b)
 {
-    double expected = 0;
+    double units = 0;
     for (size_t i = 0; i < b->n_rungs; i++) {
         int64_t below = i ? b->lengths[i - 1] : 0;
-        b->starts[i] = MAX(1, cut(steps_to_top(b, divisor, i)));
-        expected += (double)(b->lengths[i] - below) * (double)b->starts[i];
+        units += (double)(b->lengths[i] - below) * (double)b->starts[i];
     }
+    return units;
+}
+
+// How many trials every rung takes when a budget is to be spent.
+static void starts_for_budget(struct bracket_plan *b, int64_t budget, double divisor)
+{
+    for (size_t i = 0; i < b->n_rungs; i++)
+        b->starts[i] = MAX(1, cut(steps_to_top(b, divisor, i)));
+    double part = (double)budget / expected_units(b);
     for (size_t i = 0; i < b->n_rungs; i++) {
-        int64_t start = cut(budget / expected * (double)b->starts[i]);
-        b->starts[i] = MAX(1, MIN(start, i ? b->starts[i - 1] : MOST_TRIALS));
+        int64_t most = i ? b->starts[i - 1] : MOST_TRIALS;
+        int64_t start = cut(part * (double)b->starts[i]);
+        b->starts[i] = start < 1 ? 1 : MIN(start, most);
     }
 }
 
@@ -136,14 +145,15 @@ static void starts_for_trials(struct bracket_plan *b, int64_t n_trials, double d
 static void plan_synchronous(const struct searcher_config *cfg, struct bracket_plan *brackets,
                              size_t n, struct arena *arena)
 {
-    double divisor = cfg->halving.divisor;
+    const double divisor = cfg->halving.divisor;
+    const int64_t budget = cfg->halving.budget.amount / (int64_t)n;
     for (size_t i = 0; i < n; i++) {
         struct bracket_plan *b = &brackets[i];
         b->starts = arena_array(arena, b->n_rungs, sizeof *b->starts);
         if (cfg->kind == SEARCHER_ADAPTIVE_SIMPLE)
             starts_for_trials(b, even_share(cfg->max_trials, n, i), divisor);
         else
-            starts_for_budget(b, (double)(cfg->halving.budget.amount / (int64_t)n), divisor);
+            starts_for_budget(b, budget, divisor);
         b->n_trials = b->n_concurrent = b->starts[0];
     }
 }
@@ -165,6 +175,7 @@ size_t bracket_plans(const struct searcher_config *cfg, struct arena *arena,
 {
     int64_t *rungs;
     size_t n = choose_rungs(cfg, arena, &rungs);
+    ASSERT(n > 0);
     struct bracket_plan *brackets = *out = arena_array(arena, n, sizeof **out);
     for (size_t i = 0; i < n; i++) {
         brackets[i].n_rungs = (size_t)rungs[i];

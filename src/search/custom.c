@@ -141,7 +141,7 @@ static int do_create(struct search *s, const struct doc *op, det_err *err)
 
 static int do_train(struct search *s, const struct doc *op, det_err *err)
 {
-    int64_t trial, length;
+    int64_t trial = 0, length;
     const struct doc *value = doc_find(op, "length");
     int rc = read_trial(s, op, &trial, err);
     if (rc) return rc;
@@ -157,7 +157,7 @@ static int do_train(struct search *s, const struct doc *op, det_err *err)
 
 static int do_close(struct search *s, const struct doc *op, det_err *err)
 {
-    int64_t trial;
+    int64_t trial = 0;
     int rc = read_trial(s, op, &trial, err);
     if (!rc) search_close(s, trial);
     return rc;

@@ -104,6 +104,7 @@ static void replace(struct search *s, size_t n_drop)
 {
     struct pbt *p = s->schedule;
     size_t n_keep = p->n - n_drop;
+    ASSERT(n_keep > 0);
     for (size_t i = n_keep; i < p->n; i++)
         if (!p->members[i].gone) search_close(s, p->members[i].trial);
     for (size_t i = 0; i < n_drop; i++) {

@@ -6,22 +6,25 @@
 #include <math.h>
 
 // In the order of enum searcher_kind; names and fields are in the table of config/searcher.c.
+// clang-format off
 static const struct method methods[] = {
-    [SEARCHER_SINGLE] = {&flat_schedule, &random_sampler},
-    [SEARCHER_RANDOM] = {&flat_schedule, &random_sampler, .retries_invalid = true},
-    [SEARCHER_GRID] = {&flat_schedule, &grid_sampler},
-    [SEARCHER_ADAPTIVE_ASHA] = {&halving_schedule, &random_sampler},
-    [SEARCHER_ASYNC_HALVING] = {&halving_schedule, &random_sampler},
-    [SEARCHER_ADAPTIVE] = {&halving_schedule, &random_sampler},
-    [SEARCHER_ADAPTIVE_SIMPLE] = {&halving_schedule, &random_sampler},
-    [SEARCHER_SYNC_HALVING] = {&halving_schedule, &random_sampler},
-    [SEARCHER_PBT] = {&pbt_schedule, &random_sampler, .keeps_points = true},
-    [SEARCHER_TPE] = {&flat_schedule, &tpe_sampler, .retries_invalid = true, .keeps_points = true},
-    [SEARCHER_BOHB] = {&halving_schedule, &tpe_sampler, .keeps_points = true},
-    [SEARCHER_CMAES] = {&flat_schedule, &cmaes_sampler, .retries_invalid = true,
+    [SEARCHER_SINGLE] = {.schedule = &flat_schedule, .sampler = &random_sampler},
+    [SEARCHER_RANDOM] = {.schedule = &flat_schedule, .sampler = &random_sampler, .retries_invalid = true},
+    [SEARCHER_GRID] = {.schedule = &flat_schedule, .sampler = &grid_sampler},
+    [SEARCHER_ADAPTIVE_ASHA] = {.schedule = &halving_schedule, .sampler = &random_sampler},
+    [SEARCHER_ASYNC_HALVING] = {.schedule = &halving_schedule, .sampler = &random_sampler},
+    [SEARCHER_ADAPTIVE] = {.schedule = &halving_schedule, .sampler = &random_sampler},
+    [SEARCHER_ADAPTIVE_SIMPLE] = {.schedule = &halving_schedule, .sampler = &random_sampler},
+    [SEARCHER_SYNC_HALVING] = {.schedule = &halving_schedule, .sampler = &random_sampler},
+    [SEARCHER_PBT] = {.schedule = &pbt_schedule, .sampler = &random_sampler, .keeps_points = true},
+    [SEARCHER_TPE] = {.schedule = &flat_schedule, .sampler = &tpe_sampler, .retries_invalid = true,
+                      .keeps_points = true},
+    [SEARCHER_BOHB] = {.schedule = &halving_schedule, .sampler = &tpe_sampler, .keeps_points = true},
+    [SEARCHER_CMAES] = {.schedule = &flat_schedule, .sampler = &cmaes_sampler, .retries_invalid = true,
                         .keeps_points = true},
-    [SEARCHER_CUSTOM] = {&custom_schedule, &random_sampler},
+    [SEARCHER_CUSTOM] = {.schedule = &custom_schedule, .sampler = &random_sampler},
 };
+// clang-format on
 
 const struct method *method_of(enum searcher_kind kind)
 {

@@ -93,7 +93,8 @@ static void carry_out(struct sim *sim, const struct search_op *op)
         t->length = op->length;
         t->busy = true;
         t->n_ops++;
-        sim->result->n_busy_max = MAX(sim->result->n_busy_max, ++sim->n_busy);
+        sim->n_busy++;
+        sim->result->n_busy_max = MAX(sim->result->n_busy_max, sim->n_busy);
         plan(sim, op->trial, sim->result->time + (double)MAX(0, more), false);
     } else if (op->kind == SEARCH_CLOSE) {
         if (!t->closing && !t->busy) plan(sim, op->trial, sim->result->time, true);
