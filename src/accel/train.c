@@ -79,7 +79,7 @@ int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opt
 {
     if (!t) det_raise(DET_EINVAL, "train: the trainer is NULL");
     check_asked(&o, dataset);
-    if (tape_failed()) return det_check(err);
+    if (!t || tape_failed()) return det_check(err);
     forget_run(t);
     t->train_dataset = dataset;
     t->eval_dataset = o.eval_dataset;
