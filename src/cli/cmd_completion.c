@@ -73,6 +73,6 @@ const struct command cmd_completion = {
     .min_args = 1,
     .max_args = 1,
     .help = "Prints a script that lets bash or zsh complete commands and options.",
-    .example = "source <(det completion bash)",
+    .example = "det completion bash > ~/.local/share/bash-completion/completions/det",
     .run = run_completion,
 };

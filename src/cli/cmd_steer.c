@@ -9,45 +9,45 @@
 struct request {
     const struct command *command;
     enum http_method method;
+    bool number;      // the last argument is one
     const char *path; // %1, %2: arguments
     const char *key;  // a body {key: last argument}; "a.b" nests; NULL: none
-    bool number;      // that argument is one
     const char *done; // what to say; %1, %2 as above
 };
 
 static const struct request requests[] = {
-    {&cmd_experiment_pause, HTTP_POST, "/experiments/%1/pause", NULL, false,
+    {&cmd_experiment_pause, HTTP_POST, false, "/experiments/%1/pause", NULL,
      "Experiment %1 is being paused: its trials save a checkpoint and stop."},
-    {&cmd_experiment_activate, HTTP_POST, "/experiments/%1/activate", NULL, false,
+    {&cmd_experiment_activate, HTTP_POST, false, "/experiments/%1/activate", NULL,
      "Experiment %1 is active."},
-    {&cmd_experiment_cancel, HTTP_POST, "/experiments/%1/cancel", NULL, false,
+    {&cmd_experiment_cancel, HTTP_POST, false, "/experiments/%1/cancel", NULL,
      "Experiment %1 is being canceled: its trials save a checkpoint and end."},
-    {&cmd_experiment_kill, HTTP_POST, "/experiments/%1/kill", NULL, false,
+    {&cmd_experiment_kill, HTTP_POST, false, "/experiments/%1/kill", NULL,
      "Experiment %1 is being killed."},
-    {&cmd_experiment_archive, HTTP_POST, "/experiments/%1/archive", NULL, false,
+    {&cmd_experiment_archive, HTTP_POST, false, "/experiments/%1/archive", NULL,
      "Experiment %1 is archived."},
-    {&cmd_experiment_unarchive, HTTP_POST, "/experiments/%1/unarchive", NULL, false,
+    {&cmd_experiment_unarchive, HTTP_POST, false, "/experiments/%1/unarchive", NULL,
      "Experiment %1 is no longer archived."},
-    {&cmd_experiment_delete, HTTP_DELETE, "/experiments/%1", NULL, false,
+    {&cmd_experiment_delete, HTTP_DELETE, false, "/experiments/%1", NULL,
      "Experiment %1 is being deleted, with its checkpoints."},
-    {&cmd_experiment_label_add, HTTP_PUT, "/experiments/%1/labels/%2", NULL, false,
+    {&cmd_experiment_label_add, HTTP_PUT, false, "/experiments/%1/labels/%2", NULL,
      "Experiment %1 has the label %2."},
-    {&cmd_experiment_label_remove, HTTP_DELETE, "/experiments/%1/labels/%2", NULL, false,
+    {&cmd_experiment_label_remove, HTTP_DELETE, false, "/experiments/%1/labels/%2", NULL,
      "Experiment %1 does not have the label %2."},
-    {&cmd_experiment_set_name, HTTP_PATCH, "/experiments/%1", "name", false,
+    {&cmd_experiment_set_name, HTTP_PATCH, false, "/experiments/%1", "name",
      "Experiment %1 is named %2."},
-    {&cmd_experiment_set_description, HTTP_PATCH, "/experiments/%1", "description", false,
+    {&cmd_experiment_set_description, HTTP_PATCH, false, "/experiments/%1", "description",
      "Experiment %1 is described."},
-    {&cmd_experiment_set_priority, HTTP_PATCH, "/experiments/%1", "resources.priority", true,
+    {&cmd_experiment_set_priority, HTTP_PATCH, true, "/experiments/%1", "resources.priority",
      "Experiment %1 has priority %2."},
-    {&cmd_trial_kill, HTTP_POST, "/trials/%1/kill", NULL, false, "Trial %1 is being killed."},
-    {&cmd_checkpoint_delete, HTTP_DELETE, "/checkpoints/%1", NULL, false,
+    {&cmd_trial_kill, HTTP_POST, false, "/trials/%1/kill", NULL, "Trial %1 is being killed."},
+    {&cmd_checkpoint_delete, HTTP_DELETE, false, "/checkpoints/%1", NULL,
      "Checkpoint %1 is being deleted."},
-    {&cmd_job_kill, HTTP_POST, "/experiments/%1/kill", NULL, false, "Job %1 is being killed."},
-    {&cmd_job_update, HTTP_PATCH, "/jobs/%1", "priority", true, "Job %1 has priority %2."},
-    {&cmd_slot_enable, HTTP_POST, "/slots/%1/enable", NULL, false, "Slot %1 is in use."},
-    {&cmd_slot_disable, HTTP_POST, "/slots/%1/disable", NULL, false, "Slot %1 gets no new work."},
-    {&cmd_template_remove, HTTP_DELETE, "/templates/%1", NULL, false, "Template %1 is removed."},
+    {&cmd_job_kill, HTTP_POST, false, "/experiments/%1/kill", NULL, "Job %1 is being killed."},
+    {&cmd_job_update, HTTP_PATCH, true, "/jobs/%1", "priority", "Job %1 has priority %2."},
+    {&cmd_slot_enable, HTTP_POST, false, "/slots/%1/enable", NULL, "Slot %1 is in use."},
+    {&cmd_slot_disable, HTTP_POST, false, "/slots/%1/disable", NULL, "Slot %1 gets no new work."},
+    {&cmd_template_remove, HTTP_DELETE, false, "/templates/%1", NULL, "Template %1 is removed."},
 };
 
 static const struct request *request_of(const struct call *call)

@@ -190,7 +190,7 @@ static int print_table(const struct doc *list, const struct column *columns, siz
 {
     enum { MAX_COLUMNS = 16 };
     size_t width[MAX_COLUMNS], at = 0;
-    ASSERT(n <= MAX_COLUMNS);
+    ASSERT(n > 0 && n <= MAX_COLUMNS);
     struct arena arena = ARENA_INIT;
     struct str *cell = arena_array(&arena, (list->n + 1) * n, sizeof *cell);
     for (size_t i = 0; i < n; i++) {

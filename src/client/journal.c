@@ -283,7 +283,7 @@ int journal_create(const char *path, struct journal **out, det_err *err)
 // Counts what is in it, up to the first line that is not whole.
 static int scan(struct journal *j, det_err *err)
 {
-    struct str text;
+    struct str text = {0};
     struct line line;
     int64_t n_acked = 0;
     int rc;
@@ -308,7 +308,7 @@ static int scan(struct journal *j, det_err *err)
 
 int journal_open(const char *path, struct journal **out, det_err *err)
 {
-    struct stat st;
+    struct stat st = {0};
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return fs_fail(err, "open", path);
     struct journal *j = journal_new(path, fd);
