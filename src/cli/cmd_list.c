@@ -24,7 +24,7 @@ static const struct column experiment_columns[] = {
     {"PROGRESS", "progress", SHOW_PERCENT},
     {"TRIALS", "numTrials", SHOW_PLAIN},
     {"SEARCHER", "searcherType", SHOW_PLAIN},
-    {"BEST", "bestMetric", SHOW_PLAIN},
+    {"BEST", "bestTrialSearcherMetric", SHOW_PLAIN},
     {"STARTED", "startTime", SHOW_TIME},
     {"ENDED", "endTime", SHOW_TIME},
 };
@@ -35,7 +35,7 @@ static const struct column experiment_lines[] = {
     {"Reason", "reason", SHOW_PLAIN},           {"Progress", "progress", SHOW_PERCENT},
     {"Started", "startTime", SHOW_TIME},        {"Ended", "endTime", SHOW_TIME},
     {"Searcher", "searcherType", SHOW_PLAIN},   {"Metric", "searcherMetric", SHOW_PLAIN},
-    {"Best value", "bestMetric", SHOW_PLAIN},   {"Best trial", "bestTrialId", SHOW_PLAIN},
+    {"Best value", "bestTrialSearcherMetric", SHOW_PLAIN},   {"Best trial", "bestTrialId", SHOW_PLAIN},
     {"Trials", "numTrials", SHOW_PLAIN},        {"Labels", "labels", SHOW_PLAIN},
     {"Forked from", "forkedFrom", SHOW_PLAIN},  {"Archived", "archived", SHOW_PLAIN},
 };

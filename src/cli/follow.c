@@ -104,7 +104,7 @@ static void draw(const struct doc *experiment, bool last)
     bar[WIDTH] = 0;
     struct buf state = BUF_INIT(256), best = BUF_INIT(256);
     show_value(&state, doc_find(experiment, "state"), SHOW_STATE);
-    show_value(&best, doc_find(experiment, "bestMetric"), SHOW_PLAIN);
+    show_value(&best, doc_find(experiment, "bestTrialSearcherMetric"), SHOW_PLAIN);
     fprintf(stderr, "\rexperiment %lld [%s] %3.0f %%  %s%s%s   ",
             (long long)doc_whole(experiment, "id"), bar, 100 * progress, buf_str(&state).ptr,
             best.len ? "  best " : "", buf_str(&best).ptr);
@@ -119,7 +119,7 @@ static int report_end(const struct doc *experiment)
     buf_printf(&out, "Experiment %lld: ", (long long)doc_whole(experiment, "id"));
     show_value(&out, doc_find(experiment, "state"), SHOW_STATE);
     if (*doc_text(experiment, "reason")) buf_printf(&out, " (%s)", doc_text(experiment, "reason"));
-    const struct doc *best = doc_find(experiment, "bestMetric");
+    const struct doc *best = doc_find(experiment, "bestTrialSearcherMetric");
     if (best && best->kind != DOC_NULL) {
         buf_printf(&out, "; best %s ", doc_text(experiment, "searcherMetric"));
         show_value(&out, best, SHOW_PLAIN);

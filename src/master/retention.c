@@ -63,7 +63,7 @@ static void add(struct removal *r, const char *uuid)
     r->ids[r->n++] = id;
 }
 
-int checkpoint_forget(struct checkpoint *c, struct db_tx *tx, det_err *err)
+static int checkpoint_forget(struct checkpoint *c, struct db_tx *tx, det_err *err)
 {
     int rc = checkpoint_step(c->state, CHECKPOINT_DELETE_ALL, &c->state, err);
     if (rc) return rc;

@@ -3,8 +3,5 @@
 
 #include "master/state.h"
 
-// Marks a record as deleted.
-int checkpoint_forget(struct checkpoint *c, struct db_tx *tx, det_err *err);
-
 // Deletes records and, when that is durable, files below dir, in the background.
 void checkpoints_remove(struct master *m, const char *dir, struct checkpoint *const *all, size_t n);
