@@ -30,14 +30,22 @@ static const struct column experiment_columns[] = {
 };
 
 static const struct column experiment_lines[] = {
-    {"Experiment", "id", SHOW_PLAIN},           {"Name", "name", SHOW_PLAIN},
-    {"Description", "description", SHOW_PLAIN}, {"State", "state", SHOW_STATE},
-    {"Reason", "reason", SHOW_PLAIN},           {"Progress", "progress", SHOW_PERCENT},
-    {"Started", "startTime", SHOW_TIME},        {"Ended", "endTime", SHOW_TIME},
-    {"Searcher", "searcherType", SHOW_PLAIN},   {"Metric", "searcherMetric", SHOW_PLAIN},
-    {"Best value", "bestTrialSearcherMetric", SHOW_PLAIN},   {"Best trial", "bestTrialId", SHOW_PLAIN},
-    {"Trials", "numTrials", SHOW_PLAIN},        {"Labels", "labels", SHOW_PLAIN},
-    {"Forked from", "forkedFrom", SHOW_PLAIN},  {"Archived", "archived", SHOW_PLAIN},
+    {"Experiment", "id", SHOW_PLAIN},
+    {"Name", "name", SHOW_PLAIN},
+    {"Description", "description", SHOW_PLAIN},
+    {"State", "state", SHOW_STATE},
+    {"Reason", "reason", SHOW_PLAIN},
+    {"Progress", "progress", SHOW_PERCENT},
+    {"Started", "startTime", SHOW_TIME},
+    {"Ended", "endTime", SHOW_TIME},
+    {"Searcher", "searcherType", SHOW_PLAIN},
+    {"Metric", "searcherMetric", SHOW_PLAIN},
+    {"Best value", "bestTrialSearcherMetric", SHOW_PLAIN},
+    {"Best trial", "bestTrialId", SHOW_PLAIN},
+    {"Trials", "numTrials", SHOW_PLAIN},
+    {"Labels", "labels", SHOW_PLAIN},
+    {"Forked from", "forkedFrom", SHOW_PLAIN},
+    {"Archived", "archived", SHOW_PLAIN},
 };
 
 static const struct column trial_columns[] = {
