@@ -5,9 +5,11 @@
 #include "base/assert.h"
 #include "base/yaml.h"
 #include "cli/follow.h"
+#include "cli/own_master.h"
 #include "cli/pack.h"
 #include "config/config.h"
 #include "sys/fs.h"
+#include <stdlib.h>
 #include <sys/stat.h>
 
 // --- the configuration, with what --config changes in it
@@ -186,7 +188,8 @@ static int after_creation(struct remote *r, const struct call *call, const struc
     print_data(buf_str(&out));
     buf_done(&out);
     if (call_option(call, "follow-first-trial")) return follow_first_trial(r, id);
-    return call_option(call, "follow") ? follow_experiment(r, id) : EXIT_OK;
+    bool follow = call_option(call, "follow") || call_option(call, "local");
+    return follow ? follow_experiment(r, id) : EXIT_OK;
 }
 
 static int create_from_file(const struct call *call, bool job)
@@ -209,14 +212,29 @@ out:
     return status;
 }
 
+// --local: a master of its own, below the user's data, that lives as long as this call.
+static int create_locally(const struct call *call, bool job)
+{
+    struct arena arena = ARENA_INIT;
+    const char *home = home_dir(&arena), *const options[] = {"--port", "0", NULL};
+    int status = EXIT_FAILED;
+    if (home) setenv("DET_HOME", arena_printf(&arena, "%s/local", home), 1);
+    unsetenv("DET_MASTER");
+    pid_t master = own_master_start(options, DIES_WITH_US);
+    if (master) status = create_from_file(call, job);
+    if (master && !own_master_stop(master)) status = EXIT_FAILED;
+    arena_done(&arena);
+    return status;
+}
+
 static int run_create(const struct call *call)
 {
-    return create_from_file(call, false);
+    return call_option(call, "local") ? create_locally(call, false) : create_from_file(call, false);
 }
 
 static int run_job(const struct call *call)
 {
-    return create_from_file(call, true);
+    return call_option(call, "local") ? create_locally(call, true) : create_from_file(call, true);
 }
 
 // --- from an experiment that is there
@@ -286,6 +304,7 @@ static int run_continue(const struct call *call)
 static const struct option create_options[] = {
     MASTER_OPTION,
     FOLLOW_OPTIONS,
+    {"local", 0, NULL, "Runs it to its end here and now, without a master in the background."},
     {"paused", 0, NULL, "Does not start it; 'det experiment activate' does."},
     {"template", 0, "NAME", "Fills in what the configuration does not say."},
     CONFIG_OPTION,

@@ -140,3 +140,16 @@ expect_err "start a master"
 run "$det" down
 expect_status 0
 expect_out "The master is stopped."
+
+# --- without one in the background
+
+echo 'echo here and now' >code/run.sh
+run "$det" experiment create code/const.yaml code --local
+expect_status 0
+expect_out "Experiment 1: COMPLETED"
+run "$det" down --data "$tmp/home/local"
+expect_out "No master is running."
+echo 'exit 3' >code/run.sh
+run "$det" experiment create code/const.yaml code --local --config max_restarts=0
+expect_status 1
+expect_out "Experiment 2: ERROR"

@@ -1,0 +1,126 @@
+// Unit own_master.c: starts and stops masters.
+#include "cli/own_master.h"
+
+#include "args/args.h"
+#include "cli/remote.h"
+#include "sys/fs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { START_MS = 10000, STOP_MS = 15000, STEP_MS = 10, MAX_ARGS = 16 };
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
+}
+
+bool own_master_answers(char *url, size_t size)
+{
+    struct arena arena = ARENA_INIT;
+    const char *known = doc_text(home_master(&arena), "url");
+    det_err err;
+    const struct http_client_opts opts = {.url = known, .timeout_us = 1000000};
+    struct http_client *client = *known ? http_client_new(&opts, &err) : NULL;
+    bool ok = client && !http_call(client, &(struct http_call){.path = "/healthz"}, NULL, &err);
+    if (client) http_client_free(client);
+    snprintf(url, size, "%s", known);
+    arena_done(&arena);
+    return ok;
+}
+
+static bool make_home(const char *home)
+{
+    det_err err;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/", home);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(path, 0700) && errno != EEXIST) {
+            fs_fail(&err, "make the folder", path);
+            print_error("%s", err.msg);
+            return false;
+        }
+        *slash = '/';
+    }
+    return true;
+}
+
+// In the child: its own session, so that Ctrl-C is ours alone, output to the log, then 'det
+// master'.
+static void become_master(const char *const *options, enum own_master_life life, const char *log)
+{
+    char self[PATH_MAX];
+    const char *argv[MAX_ARGS + 1] = {self, "master"};
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (len < 0) _exit(127);
+    self[len] = 0;
+    for (int n = 2; *options && n < MAX_ARGS; n++)
+        argv[n] = *options++;
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), in = open("/dev/null", O_RDONLY);
+    if (out < 0 || in < 0 || setsid() < 0) _exit(127);
+    if (life == DIES_WITH_US && prctl(PR_SET_PDEATHSIG, SIGTERM)) _exit(127);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execv(self, (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static bool wait_for_start(pid_t pid, const char *log)
+{
+    char url[1024];
+    for (int ms = 0; ms < START_MS; ms += STEP_MS, pause_ms(STEP_MS)) {
+        if (own_master_answers(url, sizeof url)) return true;
+        if (waitpid(pid, NULL, WNOHANG) == pid) {
+            print_error("the master did not start; see %s", log);
+            return false;
+        }
+    }
+    print_error("the master does not answer after %d s; see %s", START_MS / 1000, log);
+    return false;
+}
+
+pid_t own_master_start(const char *const *options, enum own_master_life life)
+{
+    struct arena arena = ARENA_INIT;
+    const char *home = home_dir(&arena);
+    pid_t pid = 0;
+    if (!home) {
+        print_error("there is no place for data: give --data, or set DET_HOME or HOME");
+    } else if (make_home(home)) {
+        const char *log = arena_printf(&arena, "%s/master.log", home);
+        unlink(arena_printf(&arena, "%s/master.json", home)); // of one that is gone
+        pid = fork();
+        if (pid == 0) become_master(options, life, log);
+        if (pid < 0) print_error("cannot start a process: %s", strerror(errno));
+        if (pid < 0 || !wait_for_start(pid, log)) pid = 0;
+    }
+    arena_done(&arena);
+    return pid;
+}
+
+// A child of ours that has ended is still there until it is waited for.
+static bool is_alive(pid_t pid)
+{
+    if (waitpid(pid, NULL, WNOHANG) == pid) return false;
+    return !kill(pid, 0) || errno == EPERM;
+}
+
+bool own_master_stop(pid_t pid)
+{
+    if (kill(pid, SIGTERM)) {
+        print_error("cannot stop process %d: %s", (int)pid, strerror(errno));
+        return false;
+    }
+    for (int ms = 0; ms < STOP_MS; ms += STEP_MS, pause_ms(STEP_MS))
+        if (!is_alive(pid)) return true;
+    print_error("the master (process %d) did not stop within %d s", (int)pid, STOP_MS / 1000);
+    return false;
+}
