@@ -102,6 +102,7 @@ static int count(struct db_reader *r, const struct table *t, const struct query 
 static void add_page(struct query *q, const struct table *t, const struct db_page *page,
                      const char *by, struct buf *text)
 {
+    ASSERT(by);
     const char *comma = *by ? ", " : "", *direction = page->descending ? " DESC" : "";
     if (page->after) {
         buf_printf(&q->where, " AND (%s%srowid) %c (SELECT %s%srowid FROM %s WHERE \"%s\" = ?)", by,

@@ -80,7 +80,7 @@ static int find(struct db_reader *r, enum statement id, struct value key, const 
 static int find_record(struct db_reader *r, enum statement id, struct value key, enum noun noun,
                        struct arena *a, void *out, det_err *err)
 {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = find(r, id, key, tables[noun].word, &s, err);
     if (rc) return rc;
     rc = record_read(s, &tables[noun], a, out, err);
@@ -144,7 +144,7 @@ int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
 static int find_text(struct db_reader *r, enum statement id, struct value key, const char *word,
                      struct arena *a, const char **out, det_err *err)
 {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = find(r, id, key, word, &s, err);
     if (rc) return rc;
     *out = column_text(s, 0, a);
@@ -167,7 +167,7 @@ int db_setting_find(struct db_reader *r, const char *name, struct arena *a, cons
 int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a, struct str *out,
                      det_err *err)
 {
-    const char *text;
+    const char *text = NULL;
     int rc = find_text(r, SQL_SEARCHER_FIND, of_int(experiment_id), "searcher of experiment", a,
                        &text, err);
     if (!rc) *out = str_from(text);
@@ -177,7 +177,7 @@ int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a
 int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
                    struct str *complete, struct str *original, det_err *err)
 {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc =
         find(r, SQL_CONFIG_FIND, of_int(experiment_id), "configuration of experiment", &s, err);
     if (rc) return rc;
@@ -189,7 +189,7 @@ int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
 
 int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err)
 {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     det_err local;
     int rc = find(r, SQL_KEY_FIND, of_text(key), "key", &s, &local);
     if (rc && rc != DET_ENOTFOUND) return det_fail(err, rc, "%s", local.msg);

@@ -76,7 +76,7 @@ static struct framing read_framing(const struct exchange *x)
             if (!digits || !number_to_int(str_from(p->value), 10, &f.n_bytes)) f.is_good = false;
         } else if (!strcasecmp(p->name, "Transfer-Encoding")) {
             f.n_encodings++;
-            if (strcasecmp(p->value, "chunked")) f.is_good = false;
+            if (strcasecmp(p->value, "chunked") != 0) f.is_good = false;
         }
     }
     if (f.n_lengths + f.n_encodings > 1) f.is_good = false;

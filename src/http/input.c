@@ -104,7 +104,7 @@ static bool says_json(const struct exchange *x)
 {
     static const char json[] = "application/json";
     const char *type = pairs_find(&x->headers, "Content-Type");
-    if (!type || strncasecmp(type, json, strlen(json))) return false;
+    if (!type || strncasecmp(type, json, strlen(json)) != 0) return false;
     return strchr("; \t", type[strlen(json)]) != NULL; // the end of the string, too
 }
 
@@ -167,7 +167,7 @@ static void add_parameter(struct arena *arena, const struct field_table *table,
         doc_set(map, str_from(f->name), query_scalar(arena, f->type, str_from(p->value)));
         return;
     }
-    struct doc *list = map->last;
+    struct doc *list;
     if (!there) {
         list = doc_new(arena, DOC_LIST);
         doc_set(map, str_from(f->name), list);

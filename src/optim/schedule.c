@@ -47,7 +47,7 @@ double *schedule_list(const det_lr_scheduler *s, double value)
 det_lr_scheduler *schedule_begin(const struct lr_rule *rule, det_optimizer *opt)
 {
     if (!opt) det_raise(DET_EINVAL, "%s: the optimizer is NULL", rule->name);
-    if (tape_failed()) return NULL;
+    if (!opt || tape_failed()) return NULL;
     det_lr_scheduler *s = xcalloc(1, sizeof *s);
     s->rule = rule;
     s->opt = opt;
