@@ -22,6 +22,7 @@ struct bracket {
     int64_t *n_busy; // trials that train for each rung
     size_t *n_swept; // results of each rung that were asked to close or need not be
     int64_t n_created, n_invalid, n_closed, n_training;
+    bool owes; // there may be leaders that wait for their promotion
 };
 
 struct halving {
@@ -109,6 +110,7 @@ static bool promote(struct search *s, struct bracket *b, size_t rung, int64_t tr
     return false;
 }
 
+// Adds a result and promotes who leads because of it, unless others come first.
 static void report(struct search *s, struct bracket *b, int64_t trial, double loss)
 {
     const struct halving *h = s->schedule;
@@ -118,8 +120,44 @@ static void report(struct search *s, struct bracket *b, int64_t trial, double lo
         int64_t leader = add_result(s, b, rung, trial, exited ? LOSS_WORST : loss);
         ends = h->stopping ? leader != trial : rung + 1 == b->plan.n_rungs;
         if (ends && !exited) search_close(s, trial);
-        again = !(h->stopping && ends) && leader && promote(s, b, rung, leader);
+        again = !(h->stopping && ends) && leader && !b->owes && promote(s, b, rung, leader);
         trial = leader;
+    }
+}
+
+// The best leader of a rung that waits there; 0: none.
+static int64_t waiting_leader(const struct search *s, const struct bracket *b, size_t rung)
+{
+    const struct rung *r = &b->rungs[rung];
+    const struct rung_entry *best = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct rung_entry *e = &r->entries[i];
+        if (!e->trial || !e->leads || (best && best->loss <= e->loss)) continue;
+        const struct candidate *c = trial_at(s, e->trial);
+        if ((size_t)c->rung == rung && !(c->flags & (IS_CLOSING | IS_CLOSED))) best = e;
+    }
+    return best ? best->trial : 0;
+}
+
+// The leader to be promoted next, and its rung; 0: none.
+static int64_t next_owed(const struct search *s, const struct bracket *b, size_t *rung)
+{
+    int64_t trial = 0;
+    for (*rung = b->plan.n_rungs; !trial && *rung > 0;)
+        trial = waiting_leader(s, b, --*rung);
+    return trial;
+}
+
+// A trial that is taken back may leave a gap in each of its rungs, but frees one place at most.
+static void promote_owed(struct search *s, struct bracket *b)
+{
+    while (b->owes) {
+        size_t rung;
+        int64_t trial = next_owed(s, b, &rung);
+        b->owes = trial;
+        bool exited = trial && trial_at(s, trial)->flags & HAS_EXITED;
+        if (!exited && b->n_training >= b->plan.n_concurrent) return;
+        if (trial && promote(s, b, rung, trial)) report(s, b, trial, LOSS_WORST);
     }
 }
 
@@ -137,7 +175,7 @@ static void fill(struct search *s, struct bracket *b)
 // When nobody can come to a rung any more, those who wait there have waited in vain.
 static void sweep(struct search *s, struct bracket *b)
 {
-    if (rung_n(&b->rungs[0]) < (size_t)b->plan.n_trials) return;
+    if (b->owes || rung_n(&b->rungs[0]) < (size_t)b->plan.n_trials) return;
     for (size_t rung = 0; rung < b->plan.n_rungs && !b->n_busy[rung]; rung++) {
         const struct rung *r = &b->rungs[rung];
         for (; b->n_swept[rung] < r->n; b->n_swept[rung]++) {
@@ -157,6 +195,14 @@ static void halving_start(struct search *s)
         fill(s, &h->brackets[i]);
 }
 
+// What follows from any event.
+static void go_on(struct search *s, struct bracket *b)
+{
+    promote_owed(s, b);
+    fill(s, b);
+    sweep(s, b);
+}
+
 static void rest(struct bracket *b, const struct candidate *t)
 {
     b->n_busy[t->rung]--;
@@ -168,22 +214,22 @@ static void halving_validated(struct search *s, int64_t trial, double loss)
     struct bracket *b = bracket_of(s, trial);
     rest(b, trial_at(s, trial));
     report(s, b, trial, loss);
-    fill(s, b);
-    sweep(s, b);
+    go_on(s, b);
 }
 
 // A trial with hyperparameters that were refused has never been.
 static void take_back(struct search *s, struct bracket *b, int64_t trial)
 {
+    const struct halving *h = s->schedule;
     int64_t top = trial_at(s, trial)->rung;
     b->n_invalid++;
     search_close(s, trial);
     for (size_t rung = 0; (int64_t)rung <= top; rung++) {
         struct rung *r = &b->rungs[rung];
         size_t n = rung_n(r);
-        int64_t risen = rung_remove(r, trial, n_leaders(s, b, rung, n ? n - 1 : 0));
-        if (risen && promote(s, b, rung, risen)) report(s, b, risen, LOSS_WORST);
+        rung_remove(r, trial, n_leaders(s, b, rung, n ? n - 1 : 0));
     }
+    b->owes = !h->stopping;
 }
 
 static void halving_exited(struct search *s, int64_t trial, bool was_busy)
@@ -194,8 +240,7 @@ static void halving_exited(struct search *s, int64_t trial, bool was_busy)
         take_back(s, b, trial);
     else if (was_busy)
         report(s, b, trial, LOSS_WORST);
-    fill(s, b);
-    sweep(s, b);
+    go_on(s, b);
 }
 
 static void halving_closed(struct search *s, int64_t trial)
@@ -262,6 +307,7 @@ static bool load_trial(struct search *s, const struct candidate *t)
 
 static void load(struct search *s, struct snap *io, const struct result_row *rows, size_t n)
 {
+    const struct halving *h = s->schedule;
     bool good = true;
     for (int64_t i = 1; i <= s->n_trials; i++)
         good = load_trial(s, trial_at(s, i)) && good;
@@ -270,6 +316,8 @@ static void load(struct search *s, struct snap *io, const struct result_row *row
         struct bracket *b = bracket_of(s, rows[i].trial);
         if (good) add_result(s, b, (size_t)rows[i].rung, rows[i].trial, rows[i].loss);
     }
+    for (size_t i = 0; i < h->n_brackets; i++)
+        h->brackets[i].owes = !h->stopping; // to be found out
     if (!good) snap_fail(io, "trials and rungs do not fit");
 }
 

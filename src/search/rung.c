@@ -117,7 +117,7 @@ int64_t rung_add(struct rung *r, int64_t trial, double loss, size_t n_leaders)
     return r->entries[entry].leads ? trial : risen;
 }
 
-int64_t rung_remove(struct rung *r, int64_t trial, size_t n_leaders)
+void rung_remove(struct rung *r, int64_t trial, size_t n_leaders)
 {
     for (size_t i = 0; i < r->n; i++) {
         struct rung_entry *e = &r->entries[i];
@@ -125,7 +125,7 @@ int64_t rung_remove(struct rung *r, int64_t trial, size_t n_leaders)
         take(r, e->leads ? &r->leaders : &r->rest, e->at);
         e->trial = 0;
         r->n_out++;
-        return balance(r, n_leaders);
+        balance(r, n_leaders);
+        return;
     }
-    return 0;
 }

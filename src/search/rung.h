@@ -36,6 +36,6 @@ size_t rung_n(const struct rung *r); // results that count
 // trial that leads because of it: the new one, else the one that rose; 0: nobody.
 int64_t rung_add(struct rung *r, int64_t trial, double loss, size_t n_leaders);
 
-// Takes a trial's result out, if there is one; as many lead as before, or one less. Returns the
-// trial that leads because of it; 0: nobody. O(n) to find it: trials are seldom taken back.
-int64_t rung_remove(struct rung *r, int64_t trial, size_t n_leaders);
+// Takes a trial's result out, if there is one; as many lead as before, or one less. O(n) to find
+// it: trials are seldom taken back.
+void rung_remove(struct rung *r, int64_t trial, size_t n_leaders);

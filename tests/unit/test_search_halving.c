@@ -183,6 +183,25 @@ static void test_asha__a_gap_is_filled_by_the_next(void **state)
     search_free(s);
 }
 
+// A trial that is taken back leaves gaps in all of its rungs, but frees only its own place.
+static void test_asha__gaps_are_filled_one_at_a_time(void **state)
+{
+    (void)state;
+    struct search *s = search_new(halving(
+        "async_halving",
+        "num_rungs: 3, max_length: 16, divisor: 2, max_trials: 99, max_concurrent_trials: 8"));
+    start(s);
+    for (int i = 1; i <= 7; i++)
+        validated(s, i, 4, i / 10.0);
+    validated(s, 1, 8, 0.1);
+    assert_string_equal(show_ops(validated(s, 2, 8, 0.2)), "train 1 to 16");
+    validated(s, 3, 8, 0.3);
+    // Trial 4 moves up in the first rung, trial 2 in the second.
+    assert_string_equal(show_ops(exited(s, 1, SEARCH_INVALID_HP)), "close 1, train 2 to 16");
+    assert_string_equal(show_ops(validated(s, 8, 4, 0.9)), "train 4 to 8");
+    search_free(s);
+}
+
 static void test_asha__a_waiting_trial_may_be_ended(void **state)
 {
     (void)state;
@@ -334,6 +353,7 @@ RUN_TESTS(DOC_TEST(test_asha__promotes_one_in_divisor),
           DOC_TEST(test_asha__numbers_that_are_none_are_the_worst),
           DOC_TEST(test_asha__refused_hyperparameters_never_were),
           DOC_TEST(test_asha__a_gap_is_filled_by_the_next),
+          DOC_TEST(test_asha__gaps_are_filled_one_at_a_time),
           DOC_TEST(test_asha__a_waiting_trial_may_be_ended), DOC_TEST(test_asha__progress),
           DOC_TEST(test_asha__by_time_waits_for_the_rung),
           DOC_TEST(test_asha__by_time_stops_bad_trials),

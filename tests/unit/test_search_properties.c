@@ -50,8 +50,8 @@ static const char *budget_fields(struct luck *luck)
 {
     int64_t length = 1 + pick(luck, 100);
     return arena_printf(&arena, "max_length: %lld, budget: %lld, divisor: %s", (long long)length,
-                        (long long)(length + 1 + pick(luck, 8 * length)),
-                        one_of(luck, divisors, 5));
+                        (long long)(length + 1 + pick(luck, 2 * length)),
+                        one_of(luck, divisors, 3));
 }
 
 static const char *tpe_fields(struct luck *luck)
