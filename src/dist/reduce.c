@@ -1,0 +1,75 @@
+// Unit reduce.c: sums over ranks, in the order of ranks. Called by collect.c.
+#include "dist/shared.h"
+
+enum { BLOCK = 256 }; // elements whose sums stay in the first cache
+
+size_t reduce_type_bytes(enum dist_type type)
+{
+    static const size_t n_bytes[] = {[DIST_F32] = 4, [DIST_F64] = 8, [DIST_BF16] = 2};
+    return n_bytes[type];
+}
+
+// out may be one of the sources: a block is read completely before it is written.
+#define SUM_OF(name, T)                                                                           \
+    static void name(T *out, const char *const *sources, int n_sources, size_t n, T divisor)      \
+    {                                                                                             \
+        for (size_t at = 0; at < n; at += BLOCK) {                                                \
+            T sum[BLOCK];                                                                         \
+            size_t len = n - at < BLOCK ? n - at : BLOCK;                                         \
+            memcpy(sum, (const T *)(const void *)sources[0] + at, len * sizeof(T));               \
+            for (int s = 1; s < n_sources; s++) {                                                 \
+                const T *from = (const T *)(const void *)sources[s] + at;                         \
+                for (size_t i = 0; i < len; i++)                                                  \
+                    sum[i] += from[i];                                                            \
+            }                                                                                     \
+            for (size_t i = 0; divisor != 1 && i < len; i++)                                      \
+                sum[i] /= divisor;                                                                \
+            memcpy(out + at, sum, len * sizeof(T));                                               \
+        }                                                                                         \
+    }
+SUM_OF(sum_f32, float)
+SUM_OF(sum_f64, double)
+
+static float from_bf16(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+// To the nearest, ties to even; NaN stays NaN.
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (value != value) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static void sum_bf16(uint16_t *out, const char *const *sources, int n_sources, size_t n,
+                     float divisor)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int s = 0; s < n_sources; s++)
+            sum += from_bf16(((const uint16_t *)(const void *)sources[s])[i]);
+        out[i] = to_bf16(sum / divisor);
+    }
+}
+
+void reduce_sum(enum dist_type type, void *out, const char *const *sources, int n_sources, size_t n,
+                int divisor)
+{
+    switch (type) {
+    case DIST_F32:
+        sum_f32(out, sources, n_sources, n, (float)divisor);
+        return;
+    case DIST_F64:
+        sum_f64(out, sources, n_sources, n, divisor);
+        return;
+    case DIST_BF16:
+        sum_bf16(out, sources, n_sources, n, (float)divisor);
+        return;
+    }
+}
