@@ -192,7 +192,7 @@ static void take_chunk(struct dist_parts *out, int i, const char *chunk, size_t 
 }
 
 static int gather_chunk(struct dist *d, struct str mine, size_t at, struct dist_parts *out,
-                       size_t *longest, det_err *err)
+                        size_t *longest, det_err *err)
 {
     const char *chunk[DIST_MAX_RANKS];
     for (int i = 0; i < d->size; i++)

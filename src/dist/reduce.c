@@ -10,22 +10,22 @@ size_t reduce_type_bytes(enum dist_type type)
 }
 
 // out may be one of the sources: a block is read completely before it is written.
-#define SUM_OF(name, T)                                                                           \
-    static void name(T *out, const char *const *sources, int n_sources, size_t n, T divisor)      \
-    {                                                                                             \
-        for (size_t at = 0; at < n; at += BLOCK) {                                                \
-            T sum[BLOCK];                                                                         \
-            size_t len = n - at < BLOCK ? n - at : BLOCK;                                         \
-            memcpy(sum, (const T *)(const void *)sources[0] + at, len * sizeof(T));               \
-            for (int s = 1; s < n_sources; s++) {                                                 \
-                const T *from = (const T *)(const void *)sources[s] + at;                         \
-                for (size_t i = 0; i < len; i++)                                                  \
-                    sum[i] += from[i];                                                            \
-            }                                                                                     \
-            for (size_t i = 0; divisor != 1 && i < len; i++)                                      \
-                sum[i] /= divisor;                                                                \
-            memcpy(out + at, sum, len * sizeof(T));                                               \
-        }                                                                                         \
+#define SUM_OF(name, T)                                                                      \
+    static void name(T *out, const char *const *sources, int n_sources, size_t n, T divisor) \
+    {                                                                                        \
+        for (size_t at = 0; at < n; at += BLOCK) {                                           \
+            T sum[BLOCK];                                                                    \
+            size_t len = n - at < BLOCK ? n - at : BLOCK;                                    \
+            memcpy(sum, (const T *)(const void *)sources[0] + at, len * sizeof(T));          \
+            for (int s = 1; s < n_sources; s++) {                                            \
+                const T *from = (const T *)(const void *)sources[s] + at;                    \
+                for (size_t i = 0; i < len; i++)                                             \
+                    sum[i] += from[i];                                                       \
+            }                                                                                \
+            for (size_t i = 0; divisor != 1 && i < len; i++)                                 \
+                sum[i] /= divisor;                                                           \
+            memcpy(out + at, sum, len * sizeof(T));                                          \
+        }                                                                                    \
     }
 SUM_OF(sum_f32, float)
 SUM_OF(sum_f64, double)

@@ -186,9 +186,8 @@ static int wait_for_all(struct dist *d, int listener, int memory, int64_t end_us
     for (int n_here = 1; n_here < d->size;) {
         bool is_welcome = false;
         struct pollfd p = {.fd = listener, .events = POLLIN};
-        int rc = poll(&p, 1, LOOK_AFTER_MS) == 1
-                     ? welcome(d, listener, memory, &is_welcome, err)
-                     : shared_check(d, err);
+        int rc = poll(&p, 1, LOOK_AFTER_MS) == 1 ? welcome(d, listener, memory, &is_welcome, err)
+                                                 : shared_check(d, err);
         if (rc) return rc;
         n_here += is_welcome;
         if (n_here < d->size && clock_mono_us() > end_us) return fail_late(d, err);

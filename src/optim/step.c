@@ -1,4 +1,5 @@
 // Unit step.c: steps, and everything else that is one pass over the gradients.
+#include "optim/optim.h"
 #include "optim/optimizer.h"
 
 #include "base/assert.h"
@@ -208,4 +209,16 @@ bool optimizer_unscale(det_optimizer *opt, double factor)
     while (run_next(opt, &r))
         pool_run(n_pieces(&r), unscale_piece, &work);
     return !work.found_inf;
+}
+
+// --- for other layers
+
+int optim_visit_grads(det_optimizer *opt, optim_visit_fn visit, void *user)
+{
+    struct run r = {0};
+    int rc = 0;
+    tape_finish_all();
+    while (!rc && run_next(opt, &r))
+        rc = visit(user, r.grad, r.n_elements);
+    return rc;
 }

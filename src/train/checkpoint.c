@@ -8,7 +8,9 @@
 #include "base/mem.h"
 #include "storage/storage.h"
 #include "train/code.h"
+#include "train/ranks.h"
 #include "sys/fs.h"
+#include <limits.h>
 
 enum { TEXT_MAX = 16 << 20 };
 
@@ -105,13 +107,22 @@ static void put_metadata(const struct training *run, struct buf *out)
     buf_addc(out, '\n');
 }
 
+// On all ranks: they give what only they know.
+static det_value *collect(struct training *run, det_err *err)
+{
+    det_value *tree = objects_collect(run->ctx, err);
+    int rc = tree ? objects_gather(run->ctx, tree, err) : err->code;
+    CALLBACKS(run->ctx, rc, err, on_checkpoint_save_start, tree, err);
+    if (!rc) return tree;
+    det_value_free(tree);
+    return NULL;
+}
+
 static struct content *content_new(struct training *run, det_err *err)
 {
-    int rc = 0;
-    det_value *tree = objects_collect(run->ctx, err);
+    det_value *tree = collect(run, err);
     if (!tree) return NULL;
-    CALLBACKS(run->ctx, rc, err, on_checkpoint_save_start, tree, err);
-    det_value *copy = rc ? NULL : run->engine->snapshot(tree, err);
+    det_value *copy = run->engine->snapshot(tree, err);
     det_value_free(tree);
     if (!copy) return NULL;
     struct content *c = xcalloc(1, sizeof *c);
@@ -130,26 +141,46 @@ static struct content *content_new(struct training *run, det_err *err)
 
 // --- saving
 
+// What rank 0 knows of a checkpoint that is complete.
+struct news {
+    int64_t batches; // -1: none
+    char uuid[UUID_TEXT_BYTES];
+    char dir[PATH_MAX];
+};
+
+static int hear_news(struct training *run, struct news *out, det_err *err)
+{
+    struct dist *ranks = run->ctx->setup.ranks;
+    struct saver *s = run->saver;
+    *out = (struct news){.batches = -1};
+    if (s && s->is_news) {
+        struct arena arena = ARENA_INIT;
+        out->batches = s->newest.steps_completed;
+        uuid_format(s->newest.id, out->uuid);
+        snprintf(out->dir, sizeof out->dir, "%s", ckpt_file(s->store, s->newest.id, NULL, &arena));
+        s->is_news = false;
+        arena_done(&arena);
+    }
+    if (dist_is_broken(ranks)) return 0;
+    return dist_broadcast(ranks, "checkpoint", 0, out, sizeof *out, err);
+}
+
 // Tells everybody about a checkpoint that is complete.
 static int announce(struct training *run, det_err *err)
 {
-    struct saver *s = run->saver;
-    if (!s->is_news) return 0;
-    s->is_news = false;
-    struct arena arena = ARENA_INIT;
-    char uuid[UUID_TEXT_BYTES];
-    uuid_format(s->newest.id, uuid);
+    struct news news;
+    int rc = hear_news(run, &news, err);
+    if (rc || news.batches < 0) return rc;
     free(run->checkpoint);
-    run->checkpoint = xstrdup(ckpt_file(s->store, s->newest.id, NULL, &arena));
-    arena_done(&arena);
+    run->checkpoint = xstrdup(news.dir);
     det_report r = {.kind = DET_REPORT_CHECKPOINT,
-                    .batches = s->newest.steps_completed,
-                    .epochs = s->newest.steps_completed / run->ctx->epoch_length,
+                    .batches = news.batches,
+                    .epochs = news.batches / run->ctx->epoch_length,
                     .progress = training_progress(run),
                     .text = run->checkpoint,
-                    .uuid = uuid};
-    int rc = run->host->ops->report(run->host, &r, err);
-    CALLBACKS(run->ctx, rc, err, on_checkpoint_upload_end, uuid, err);
+                    .uuid = news.uuid};
+    rc = run->host->ops->report(run->host, &r, err);
+    CALLBACKS(run->ctx, rc, err, on_checkpoint_upload_end, news.uuid, err);
     return rc;
 }
 
@@ -183,8 +214,18 @@ static int save_now(struct training *run, struct content *c, const struct ckpt_i
     return rc;
 }
 
+// A rank that does not write.
+static int save_elsewhere(struct training *run, det_err *err)
+{
+    det_value *tree = collect(run, err);
+    if (!tree) return err->code;
+    det_value_free(tree);
+    return announce(run, err);
+}
+
 static int save(struct training *run, det_err *err)
 {
+    if (run->ctx->setup.rank) return save_elsewhere(run, err);
     const struct ckpt_info info = {.trial_id = run->state.trial_id,
                                    .steps_completed = run->state.batches};
     struct content *c = content_new(run, err);
@@ -206,12 +247,13 @@ int training_checkpoint(struct training *run, det_err *err)
     struct training_state *s = &run->state;
     det_err own;
     if (!err) err = &own;
-    if (!run->saver || s->last_checkpoint == s->batches) return 0;
+    if (!run->opts->checkpoint_dir || s->last_checkpoint == s->batches) return 0;
     s->last_checkpoint = s->batches;
     s->trial_id = run->ctx->setup.trial_id;
     s->seed = (int64_t)run->ctx->setup.seed;
     s->epoch_length = run->ctx->epoch_length;
     s->batch_size = run->engine->loader_batch_size(run->trial->training);
+    s->slots = run->ctx->setup.size;
     s->aggregation_frequency = run->ctx->setup.aggregation_frequency;
     int rc = save(run, err);
     return rc ? det_wrap(err, "checkpoint at batch %lld", (long long)s->batches) : 0;
@@ -219,15 +261,15 @@ int training_checkpoint(struct training *run, det_err *err)
 
 int training_poll(struct training *run, det_err *err)
 {
-    if (!run->saver) return 0;
-    int rc = ckpt_writer_poll(run->saver->writer, err);
+    if (!run->opts->checkpoint_dir) return 0;
+    int rc = run->saver ? ckpt_writer_poll(run->saver->writer, err) : 0;
     return rc ? det_wrap(err, "checkpoint") : announce(run, err);
 }
 
 int training_flush(struct training *run, det_err *err)
 {
-    if (!run->saver) return 0;
-    int rc = ckpt_writer_wait(run->saver->writer, err);
+    if (!run->opts->checkpoint_dir) return 0;
+    int rc = run->saver ? ckpt_writer_wait(run->saver->writer, err) : 0;
     return rc ? det_wrap(err, "checkpoint") : announce(run, err);
 }
 
@@ -256,9 +298,8 @@ static int read_code(struct training *run, det_err *err)
     return run->code ? 0 : err->code;
 }
 
-int training_open_store(struct training *run, det_err *err)
+static int open_store(struct training *run, det_err *err)
 {
-    if (!run->opts->checkpoint_dir) return 0;
     struct store *store;
     int rc = store_open(run->opts->checkpoint_dir, &store, err);
     if (rc) return rc;
@@ -269,6 +310,15 @@ int training_open_store(struct training *run, det_err *err)
     if (run->opts->code_dir) rc = read_code(run, err);
     if (!rc && run->opts->resume_newest && !run->resume) rc = find_newest(run, err);
     return rc;
+}
+
+// Rank 0 writes, and knows where to go on from.
+int training_open_store(struct training *run, det_err *err)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    int rc = 0;
+    if (run->opts->checkpoint_dir && !setup->rank) rc = open_store(run, err);
+    return rc ? rc : ranks_share_text(setup, "checkpoint to go on from", &run->resume, err);
 }
 
 void training_close(struct training *run)
@@ -327,8 +377,8 @@ int training_read_state(struct training *run, det_err *err)
 {
     struct training_state saved;
     const char *dir = run->resume;
-    int rc =
-        run->opts->resume ? verify(dir, err) : 0; // the newest one was looked for among whole ones
+    // The newest one was looked for among whole ones; one rank that looks is enough.
+    int rc = run->opts->resume && !run->ctx->setup.rank ? verify(dir, err) : 0;
     if (rc) return det_wrap(err, "cannot resume");
     rc = read_position(dir, &saved, err);
     if (rc == DET_ENOTFOUND) {
@@ -348,13 +398,15 @@ static void compare_data(struct training *run)
     const struct training_state *s = &run->state;
     int64_t batch_size = run->engine->loader_batch_size(run->trial->training);
     if (!s->batches) return;
-    if (s->epoch_length != run->ctx->epoch_length || s->batch_size != batch_size)
+    // What all slots see in one step must be the same; how many slots share it does not matter.
+    int64_t before = s->batch_size * s->slots, now = batch_size * run->ctx->setup.size;
+    if (s->epoch_length != run->ctx->epoch_length || before != now)
         training_warn(
             run,
-            "the checkpoint was made with %lld batches of %lld records per epoch, now there "
-            "are %lld of %lld: training does not go on exactly where it was",
-            (long long)s->epoch_length, (long long)s->batch_size, (long long)run->ctx->epoch_length,
-            (long long)batch_size);
+            "the checkpoint was made with %lld batches of %lld records per epoch (%lld slots), "
+            "now there are %lld of %lld (%d slots): training does not go on exactly where it was",
+            (long long)s->epoch_length, (long long)before, (long long)s->slots,
+            (long long)run->ctx->epoch_length, (long long)now, run->ctx->setup.size);
     if (s->aggregation_frequency != run->ctx->setup.aggregation_frequency)
         training_warn(run, "aggregation_frequency was %lld and is %lld now",
                       (long long)s->aggregation_frequency,

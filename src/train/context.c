@@ -190,6 +190,17 @@ static void clip(const det_context *ctx, det_optimizer *opt, const det_step_opts
     if (opts->clip_value != 0) engine->clip_value(opt, opts->clip_value);
 }
 
+// Over the ranks, and over the batches since the last step.
+static void average_grads(const det_context *ctx, const struct wrapped_optimizer *wrapped)
+{
+    const struct context_setup *s = &ctx->setup;
+    int64_t n = s->aggregation_frequency;
+    det_err err;
+    if (s->ranks && s->engine->mean_grads(wrapped->opt, s->ranks, &err))
+        det_raise(err.code, "%s", err.msg);
+    if (n > 1 && wrapped->average) s->engine->scale_grads(wrapped->opt, 1.0 / (double)n);
+}
+
 void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts opts)
 {
     if (!opt || !is_training(ctx, "det_step_optimizer")) return;
@@ -208,7 +219,7 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
         return;
     }
     if (!is_update(ctx)) return;
-    if (n > 1 && wrapped->average) engine->scale_grads(opt, 1.0 / (double)n);
+    average_grads(ctx, wrapped);
     clip(ctx, opt, &opts);
     det_scaler *scaler = opts.scaler ? opts.scaler : ctx->amp ? ctx->scaler : NULL;
     engine->optim_step(scaler, opt);

@@ -28,6 +28,7 @@ struct context_setup {
     const struct engine_ops *engine;
     const struct doc *hparams, *data, *experiment; // NULL: none
     uint64_t seed;
+    struct dist *ranks; // NULL: only this one
     int rank, size;
     int64_t trial_id, experiment_id;
     int64_t aggregation_frequency; // at least 1
@@ -77,8 +78,11 @@ void reducers_reset(det_context *ctx);
 // Adds what the reducers of this phase have made of the workload to out.
 int reducers_finish(det_context *ctx, bool training, det_metrics *out, det_err *err);
 void reducer_free(det_reducer *reducer);
-// Values of several ranks in the order of the dataset: the first of each rank, the second of each,
-// ... per_rank is a list of lists of numbers. out has room for all.
+// Between batches.
+void reducers_next_batch(det_context *ctx);
+// Values of several ranks in the order of the dataset: those of the first batch of each rank, of
+// the second of each, ... per_rank has a list of batches for each rank, a batch is a list of
+// numbers. out has room for all.
 int reducer_interleave(const det_value *per_rank, double *out, int64_t *n, det_err *err);
 
 // Calls a member of every callback that has it, in order; the first failure ends that. rc gets it.

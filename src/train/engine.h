@@ -5,7 +5,9 @@
 // same pointers.
 #pragma once
 
+#include "base/buf.h"
 #include "det/trial.h"
+#include "dist/dist.h"
 
 struct engine_ops {
     // Steps. begin opens the memory of one batch and makes its random numbers a function of (seed,
@@ -67,6 +69,13 @@ struct engine_ops {
     det_value *(*snapshot)(const det_value *state, det_err *err);
     int (*save)(const char *path, const det_value *state, det_err *err);
     det_value *(*load)(const char *path, det_err *err);
+
+    // Several ranks. Gradients become their mean over all of them; models (or only what is not a
+    // parameter) get the values of rank 0; trees travel as bytes.
+    int (*mean_grads)(det_optimizer *opt, struct dist *ranks, det_err *err);
+    int (*share_model)(det_module *model, bool buffers_only, struct dist *ranks, det_err *err);
+    int (*pack)(const det_value *tree, struct buf *out, det_err *err);
+    det_value *(*unpack)(struct str bytes, det_err *err);
 };
 
 extern const struct engine_ops engine_det;

@@ -2,6 +2,7 @@
 #include "train/engine.h"
 
 #include "det/format.h"
+#include "train/engine_ranks.h"
 
 static void begin(uint64_t step)
 {
@@ -221,4 +222,9 @@ const struct engine_ops engine_det = {
     .snapshot = snapshot,
     .save = det_pth_save,
     .load = det_pth_load,
+
+    .mean_grads = ranks_mean_grads,
+    .share_model = ranks_share_model,
+    .pack = tree_pack,
+    .unpack = tree_unpack,
 };

@@ -7,6 +7,7 @@
 
 #include "det/client.h"
 #include "det/trainer.h"
+#include "dist/dist.h"
 
 enum host_exit { HOST_EXIT_DONE, HOST_EXIT_STOPPED, HOST_EXIT_INVALID_HPARAMS, HOST_EXIT_ERROR };
 
@@ -46,4 +47,6 @@ struct host *host_local_new(const det_train_opts *opts, det_err *err);
 // Does the same but for the length, which is the master's to say, and tells the master everything.
 // core must outlive it.
 struct host *host_cluster_new(det_core *core, const det_train_opts *opts, det_err *err);
+// The host of a rank: does what own does on rank 0. own and dist must outlive it.
+struct host *host_ranks_new(struct host *own, struct dist *dist);
 void host_free(struct host *h);

@@ -5,6 +5,8 @@
 // numbers, and gradients that wait for their step.
 #include "train/training.h"
 
+#include "train/ranks.h"
+
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/str.h"
@@ -15,6 +17,7 @@
 #define SCALER "scaler_state_dict"
 #define RNG "rng_state"
 #define GRADIENTS "gradients"
+#define RANK_STATES "rank_states"
 
 // A list of states; files of old have a single one under another name.
 struct group {
@@ -79,7 +82,36 @@ det_value *objects_collect(det_context *ctx, det_err *err)
     return NULL;
 }
 
+// What only a rank itself knows is with rank 0 from now on, which writes it.
+int objects_gather(const det_context *ctx, det_value *tree, det_err *err)
+{
+    static const char *const keys[] = {RNG, GRADIENTS};
+    if (!ctx->setup.ranks || dist_is_broken(ctx->setup.ranks)) return 0;
+    det_value *mine = det_value_dict();
+    for (size_t i = 0; i < STATIC_LEN(keys); i++) {
+        const det_value *value = det_value_get(tree, keys[i]);
+        if (value) det_value_set(mine, keys[i], det_value_copy(value));
+    }
+    det_value *all = ranks_gather(&ctx->setup, "state of ranks", mine, err);
+    if (all) det_value_set(tree, RANK_STATES, all);
+    return all ? 0 : err->code;
+}
+
 // --- loading
+
+// The tree in which this rank finds its own random numbers and gradients.
+static int find_rank_state(const det_context *ctx, const det_value *tree, const det_value **out,
+                           det_err *err)
+{
+    const det_value *all = det_value_get(tree, RANK_STATES);
+    int saved = all ? det_value_len(all) : 1, size = ctx->setup.size;
+    *out = all && saved == size ? det_value_at(all, ctx->setup.rank) : tree;
+    if (saved == size || !det_value_get(tree, GRADIENTS)) return 0;
+    return det_fail(err, DET_EINVAL,
+                    "it has gradients of %d slots that wait for their step, now there are %d "
+                    "slots: go on with %d",
+                    saved, size, saved);
+}
 
 static int group_check(const det_value *tree, const struct group *g, int n, det_err *err)
 {
@@ -169,10 +201,10 @@ static int load_gradients(det_context *ctx, const det_value *tree, det_err *err)
     return rc;
 }
 
-static int load_scaler_and_rng(struct training *run, const det_value *tree, det_err *err)
+static int load_scaler(struct training *run, const det_value *tree, det_err *err)
 {
     det_context *ctx = run->ctx;
-    const det_value *scaler = det_value_get(tree, SCALER), *rng = det_value_get(tree, RNG);
+    const det_value *scaler = det_value_get(tree, SCALER);
     int rc = 0;
     if (ctx->scaler && scaler)
         rc = run->engine->scaler_load(ctx->scaler, scaler, err);
@@ -180,7 +212,12 @@ static int load_scaler_and_rng(struct training *run, const det_value *tree, det_
         training_warn(run, "%s: the loss scale starts anew",
                       scaler ? "the checkpoint has a scaler, the trial has none"
                              : "the trial has a scaler, the checkpoint has none");
-    if (rc) return rc;
+    return rc;
+}
+
+static int load_rng(struct training *run, const det_value *tree, det_err *err)
+{
+    const det_value *rng = det_value_get(tree, RNG);
     if (rng) return run->engine->rng_load(rng, err);
     training_warn(run, "the checkpoint has no state of random numbers");
     return 0;
@@ -207,12 +244,15 @@ static int load_callbacks(struct training *run, const det_value *tree, det_err *
 int objects_load(struct training *run, det_value *tree, det_err *err)
 {
     int rc = 0;
+    const det_value *mine;
     CALLBACKS(run->ctx, rc, err, on_checkpoint_load_start, tree, err);
+    if (!rc) rc = find_rank_state(run->ctx, tree, &mine, err);
     if (!rc) rc = objects_load_models(run->ctx, tree, err);
     if (!rc) rc = load_optimizers(run->ctx, tree, err);
     if (!rc) rc = load_schedules(run->ctx, tree, err);
-    if (!rc) rc = load_gradients(run->ctx, tree, err);
-    if (!rc) rc = load_scaler_and_rng(run, tree, err);
+    if (!rc) rc = load_gradients(run->ctx, mine, err);
+    if (!rc) rc = load_scaler(run, tree, err);
+    if (!rc) rc = load_rng(run, mine, err);
     return rc ? rc : load_callbacks(run, tree, err);
 }
 

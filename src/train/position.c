@@ -25,7 +25,8 @@ static const struct field rows[] = {
     {"epoch_length", FIELD_INT, S(epoch_length), .required = true, FIELD_MIN(1),
      .help = "Batches of an epoch, for each slot."},
     {"batch_size", FIELD_INT, S(batch_size), .required = true, FIELD_MIN(1),
-     .help = "Records of a batch."},
+     .help = "Records of a batch, for each slot."},
+    {"slots", FIELD_INT, S(slots), .def = "1", FIELD_MIN(1), .help = "Ranks."},
     {"aggregation_frequency", FIELD_INT, S(aggregation_frequency), .required = true, FIELD_MIN(1),
      .help = "Batches of an optimizer step."},
 };

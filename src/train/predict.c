@@ -1,7 +1,8 @@
-// Unit predict.c: predictions for a whole dataset.
+// Unit predict.c: predictions for a whole dataset, each rank for its share.
 #include "train/training.h"
 
 #include "base/mem.h"
+#include "train/ranks.h"
 
 // The first tensor of a batch, however deep.
 static det_tensor *first_tensor(const det_value *v)
@@ -35,13 +36,22 @@ static void parts_add(struct parts *p, det_tensor *t)
     if (p->part[p->n]) p->n++;
 }
 
+static void parts_done(struct parts *p)
+{
+    for (int i = 0; i < p->n; i++)
+        det_unref(p->part[i]);
+    free(p->part);
+    *p = (struct parts){0};
+}
+
 static int predict_all(det_trial *trial, det_iter *it, struct parts *out, det_err *err)
 {
-    const struct engine_ops *engine = trial->ctx->setup.engine;
+    const struct context_setup *setup = &trial->ctx->setup;
+    const struct engine_ops *engine = setup->engine;
     int64_t batch_idx = 0;
     det_ok(err);
     for (const det_value *batch; (batch = engine->iter_next(it, err)); batch_idx++) {
-        engine->begin((uint64_t)batch_idx + 1);
+        engine->begin((uint64_t)batch_idx * (uint64_t)setup->size + (uint64_t)setup->rank + 1);
         parts_add(out, predict_batch(trial, batch, batch_idx));
         int rc = engine->check(err);
         engine->end();
@@ -51,12 +61,38 @@ static int predict_all(det_trial *trial, det_iter *it, struct parts *out, det_er
             return det_wrap(err, "trial %s, predict_batch, batch %lld", trial->name,
                             (long long)batch_idx);
     }
-    if (err->code) return det_wrap(err, "data to predict");
-    return batch_idx ? 0 : det_fail(err, DET_EINVAL, "the data to predict has no batches");
+    return err->code ? det_wrap(err, "data to predict") : 0;
+}
+
+// The first batch of each rank, the second of each, ...: the order of the dataset.
+static int gather(const det_trial *trial, struct parts *p, det_err *err)
+{
+    if (!trial->ctx->setup.ranks) return 0;
+    det_value *mine = det_value_list();
+    for (int i = 0; i < p->n; i++)
+        det_value_push(mine, det_value_tensor(p->part[i]));
+    det_value *all = ranks_gather(&trial->ctx->setup, "predictions", mine, err);
+    if (!all) return err->code;
+    int longest = det_value_len(det_value_at(all, 0)); // no rank has more than rank 0
+    parts_done(p);
+    det_scope_begin();
+    for (int i = 0; i < longest; i++)
+        for (int rank = 0; rank < det_value_len(all); rank++) {
+            const det_value *part = det_value_at(det_value_at(all, rank), i);
+            if (part) parts_add(p, det_value_as_tensor(part));
+        }
+    int rc = det_check(err);
+    det_scope_end();
+    det_value_free(all);
+    return rc;
 }
 
 static det_tensor *join(const struct parts *p, det_err *err)
 {
+    if (!p->n) {
+        det_fail(err, DET_EINVAL, "the data to predict has no batches");
+        return NULL;
+    }
     det_scope_begin();
     det_tensor *all = det_ref(det_concat(p->part, p->n, 0));
     int rc = det_check(err);
@@ -68,20 +104,21 @@ static det_tensor *join(const struct parts *p, det_err *err)
 
 static det_tensor *predict(det_trial *trial, det_loader *loader, det_err *err)
 {
-    const struct engine_ops *engine = trial->ctx->setup.engine;
+    const struct context_setup *setup = &trial->ctx->setup;
+    const struct engine_ops *engine = setup->engine;
     struct parts parts = {0};
     det_tensor *all = NULL;
-    det_iter *it = engine->iter_open(loader, (det_iter_opts){0});
+    det_iter *it =
+        engine->iter_open(loader, (det_iter_opts){.replicas = setup->size, .rank = setup->rank});
     int rc = engine->check(err);
     context_train_mode(trial->ctx, false);
     bool grad_before = engine->set_grad_enabled(false);
     if (!rc) rc = predict_all(trial, it, &parts, err);
+    if (!rc) rc = gather(trial, &parts, err);
     if (!rc) all = join(&parts, err);
     engine->set_grad_enabled(grad_before);
     engine->iter_close(it);
-    for (int i = 0; i < parts.n; i++)
-        det_unref(parts.part[i]);
-    free(parts.part);
+    parts_done(&parts);
     return all;
 }
 
@@ -91,7 +128,10 @@ det_tensor *det_predict(det_trainer *trainer, det_trial *trial, det_loader *load
     det_tensor *all = NULL;
     if (trainer && trial && loader) {
         all = predict(trial, loader, &err);
-        if (!all) det_raise(err.code, "%s", err.msg);
+        if (!all) {
+            dist_fail(trial->ctx->setup.ranks, err.code, err.msg);
+            det_raise(err.code, "%s", err.msg);
+        }
     }
     det_loader_free(loader);
     return all;

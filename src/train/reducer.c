@@ -2,7 +2,7 @@
 //
 // Each rank reduces its own part, the parts are gathered, and every rank makes the result of all of
 // them. A reducer by function is one whose part is the list of its values.
-#include "train/context.h"
+#include "train/ranks.h"
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -18,12 +18,15 @@ struct det_reducer {
     void *fn_user;
     double *values;
     int64_t n, cap;
+    int64_t *batch_ends; // of the batches before the present one, in values
+    int64_t n_batches, cap_batches;
 };
 
 void reducer_free(det_reducer *r)
 {
     if (!r) return;
     free(r->values);
+    free(r->batch_ends);
     free(r->name);
     free(r);
 }
@@ -33,7 +36,17 @@ void reducer_free(det_reducer *r)
 static void list_reset(void *self)
 {
     det_reducer *r = self;
-    r->n = 0;
+    r->n = r->n_batches = 0;
+}
+
+// What comes next is of another batch.
+static void list_next_batch(det_reducer *r)
+{
+    if (r->n_batches == r->cap_batches) {
+        r->cap_batches = r->cap_batches ? 2 * r->cap_batches : 64;
+        r->batch_ends = xrealloc(r->batch_ends, (size_t)r->cap_batches * sizeof *r->batch_ends);
+    }
+    r->batch_ends[r->n_batches++] = r->n;
 }
 
 static det_value *list_per_slot(void *self, det_err *err)
@@ -41,8 +54,12 @@ static det_value *list_per_slot(void *self, det_err *err)
     (void)err;
     const det_reducer *r = self;
     det_value *list = det_value_list();
-    for (int64_t i = 0; i < r->n; i++)
-        det_value_push(list, det_value_float(r->values[i]));
+    int64_t at = 0;
+    for (int64_t i = 0; i <= r->n_batches; i++) {
+        det_value *batch = det_value_push(list, det_value_list());
+        for (int64_t end = i < r->n_batches ? r->batch_ends[i] : r->n; at < end; at++)
+            det_value_push(batch, det_value_float(r->values[at]));
+    }
     return list;
 }
 
@@ -53,22 +70,34 @@ int reducer_interleave(const det_value *per_rank, double *out, int64_t *n, det_e
     for (int i = 0; left; i++) {
         left = 0;
         for (int rank = 0; rank < ranks; rank++) {
-            const det_value *list = det_value_at(per_rank, rank);
-            if (i >= det_value_len(list)) continue;
-            int rc = det_value_as_float(det_value_at(list, i), &out[(*n)++], err);
-            if (rc) return rc;
+            const det_value *batches = det_value_at(per_rank, rank), *batch;
+            if (i >= det_value_len(batches)) continue;
+            batch = det_value_at(batches, i);
+            for (int k = 0; k < det_value_len(batch); k++) {
+                int rc = det_value_as_float(det_value_at(batch, k), &out[(*n)++], err);
+                if (rc) return rc;
+            }
             left++;
         }
     }
     return 0;
 }
 
+static int64_t count_values(const det_value *per_rank)
+{
+    int64_t n = 0;
+    for (int rank = 0; rank < det_value_len(per_rank); rank++) {
+        const det_value *batches = det_value_at(per_rank, rank);
+        for (int i = 0; i < det_value_len(batches); i++)
+            n += det_value_len(det_value_at(batches, i));
+    }
+    return n;
+}
+
 static int list_cross_slot(void *self, const det_value *per_slot, det_metrics *out, det_err *err)
 {
     const det_reducer *r = self;
-    int64_t n = 0;
-    for (int i = 0; i < det_value_len(per_slot); i++)
-        n += det_value_len(det_value_at(per_slot, i));
+    int64_t n = count_values(per_slot);
     double *values = xcalloc((size_t)n + 1, sizeof *values);
     int rc = reducer_interleave(per_slot, values, &n, err);
     if (!rc) det_metric_number(out, r->name, r->fn(values, n, r->fn_user));
@@ -158,6 +187,12 @@ void reducers_reset(det_context *ctx)
         if (ctx->reducers[i]->ops->reset) ctx->reducers[i]->ops->reset(ctx->reducers[i]->self);
 }
 
+void reducers_next_batch(det_context *ctx)
+{
+    for (int i = 0; i < ctx->n_reducers; i++)
+        if (ctx->reducers[i]->fn) list_next_batch(ctx->reducers[i]);
+}
+
 static int fail(const det_reducer *r, const char *what, det_err *err)
 {
     return det_wrap(err, "reducer '%s', %s", r->name ? r->name : "(no name)", what);
@@ -179,8 +214,8 @@ static int finish_one(det_reducer *r, det_metrics *out, det_err *err)
         det_value_free(mine);
         return fail(r, "per_slot_reduce", err);
     }
-    det_value *all = det_value_list();
-    det_value_push(all, mine);
+    det_value *all = ranks_gather(&r->ctx->setup, "reducer", mine, err);
+    if (!all) return fail(r, "per_slot_reduce", err);
     metrics_begin_row(out);
     rc = r->ops->cross_slot_reduce(r->self, all, out, err);
     if (!rc) rc = engine->check(err);

@@ -27,7 +27,6 @@ struct train_task {
     const struct doc *hparams;       // a map; NULL: the constants of config
     uint64_t seed;                   // 0: that of config, or a new one
     int64_t trial_id, experiment_id; // 0: not of a cluster
-    int rank, size;                  // size 0: 1
     det_train_opts opts;
     struct host *host;               // NULL: the cluster's, or a local one that obeys opts
     const struct engine_ops *engine; // NULL: engine_det

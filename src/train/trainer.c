@@ -11,8 +11,9 @@ struct det_trainer {
     struct setup_config config;
     struct context_setup setup; // of every trial
     struct det_config hparams, data;
-    det_core *core;    // NULL: not a task of a cluster
-    struct host *host; // NULL: one for each training
+    det_core *core;     // NULL: not a task of a cluster
+    struct dist *ranks; // NULL: the only one
+    struct host *host;  // NULL: one for each training
     det_trial *trials;
     bool has_run;
     struct training run; // of the last training, for its result
@@ -20,8 +21,10 @@ struct det_trainer {
     det_result result;
 };
 
-static void *raise_err(const det_err *err)
+// Other ranks cannot go on either.
+static void *raise_err(det_trainer *t, const det_err *err)
 {
+    if (t) dist_fail(t->ranks, err->code, err->msg);
     det_raise(err->code, "%s", err->msg);
     return NULL;
 }
@@ -35,18 +38,21 @@ static det_trainer *trainer_new(void)
     return t;
 }
 
-// After configuration and hyperparameters are known.
-static void complete(det_trainer *t, uint64_t seed)
+// After configuration and hyperparameters are known. All ranks have the seed of rank 0.
+static int complete(det_trainer *t, uint64_t seed, det_err *err)
 {
     const struct exp_config *cfg = t->config.experiment;
     setup_context(&t->setup, cfg);
     if (!seed && cfg) seed = (uint64_t)cfg->experiment_seed;
     t->setup.seed = seed ? seed : setup_new_seed();
+    int rc = dist_broadcast(t->ranks, "seed", 0, &t->setup.seed, sizeof t->setup.seed, err);
+    if (rc) return rc;
     t->setup.data = t->config.data;
     if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, true);
     t->hparams = settings_hparams(t->setup.hparams);
     t->data = settings_data(t->setup.data);
     t->setup.engine->seed(t->setup.seed);
+    return 0;
 }
 
 // Finds out whether this is a task of a cluster.
@@ -56,11 +62,19 @@ static int join_cluster(det_trainer *t, det_err *err)
     t->core = det_core_init(err);
     if (!t->core) return err->code;
     const det_core_info *info = det_core_get_info(t->core);
-    t->setup.rank = info->rank;
-    t->setup.size = info->size;
     t->setup.trial_id = info->trial_id;
     t->setup.experiment_id = info->experiment_id;
     return 0;
+}
+
+// Finds out whether this is one of several processes.
+static int join_ranks(det_trainer *t, det_err *err)
+{
+    int rc = dist_join_env(&t->ranks, err);
+    t->setup.ranks = t->ranks;
+    t->setup.rank = dist_rank(t->ranks);
+    t->setup.size = dist_size(t->ranks);
+    return rc;
 }
 
 static int read_task_config(det_trainer *t, det_err *err)
@@ -107,14 +121,14 @@ det_trainer *det_init_with(det_init_opts opts)
 {
     det_err err;
     det_trainer *t = trainer_new();
-    int rc = join_cluster(t, &err);
+    int rc = join_ranks(t, &err);
+    if (!rc) rc = join_cluster(t, &err);
     if (!rc) rc = read_init_opts(t, &opts, &err);
-    if (rc) {
-        det_trainer_free(t);
-        return raise_err(&err);
-    }
-    complete(t, opts.seed ? opts.seed : task_seed());
-    return t;
+    if (!rc) rc = complete(t, opts.seed ? opts.seed : task_seed(), &err);
+    if (!rc) return t;
+    raise_err(t, &err);
+    det_trainer_free(t);
+    return NULL;
 }
 
 static void forget_run(det_trainer *t)
@@ -133,6 +147,7 @@ void det_trainer_free(det_trainer *t)
         trial_free(trial);
     }
     det_core_close(t->core, NULL); // what was not delivered waits for whoever started the task
+    dist_leave(t->ranks);
     arena_done(&t->arena);
     free(t);
 }
@@ -197,7 +212,7 @@ det_trial *det_build_trial(det_trainer *t, const det_trial_ops *ops)
         return NULL;
     }
     det_trial *trial = build_trial(t, ops, &t->setup, &err);
-    return trial ? trial : raise_err(&err);
+    return trial ? trial : raise_err(t, &err);
 }
 
 static int load_trial(det_trainer *t, const det_trial_ops *ops, const char *dir, det_trial **out,
@@ -226,7 +241,7 @@ det_trial *det_load_checkpoint_trial(det_trainer *t, const det_trial_ops *ops, c
     }
     if (!load_trial(t, ops, dir, &trial, &err)) return trial;
     det_wrap(&err, "checkpoint '%s'", dir);
-    return raise_err(&err);
+    return raise_err(t, &err);
 }
 
 // --- training
@@ -275,14 +290,29 @@ static struct host *choose_host(det_trainer *t, det_err *err)
     return t->core ? host_cluster_new(t->core, &t->opts, err) : host_local_new(&t->opts, err);
 }
 
+static int train_for_host(det_trainer *t, det_trial *trial, struct host *host, det_err *err)
+{
+    if (!t->ranks) return run_training(t, trial, host, err);
+    struct host *all = host_ranks_new(host, t->ranks);
+    int rc = run_training(t, trial, all, err);
+    host_free(all);
+    return rc;
+}
+
+// Only rank 0 tells anybody anything.
+static void keep_silent(det_train_opts *opts)
+{
+    opts->metrics_file = NULL;
+    opts->on_report = NULL;
+}
+
 static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, det_err *err)
 {
     forget_run(t);
     trial_adopt(trial, opts->training);
     trial_adopt(trial, opts->validation);
     t->opts = *opts;
-    if (trial->ctx->setup.size > 1)
-        return det_fail(err, DET_EUNSUPPORTED, "training on several slots needs collectives");
+    if (t->setup.rank) keep_silent(&t->opts);
     int rc = t->core ? take_checkpoints(t->core, &t->opts, err) : 0;
     if (rc) return rc;
     setup_opts(&t->arena, &t->opts, t->config.experiment);
@@ -292,7 +322,7 @@ static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, d
         trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;
     struct host *host = choose_host(t, err);
     if (!host) return err->code;
-    rc = run_training(t, trial, host, err);
+    rc = train_for_host(t, trial, host, err);
     if (!t->host) host_free(host);
     return rc;
 }
@@ -305,7 +335,7 @@ const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opt
         engine_det.loader_free(opts.validation);
         return NULL;
     }
-    return train(t, trial, &opts, &err) ? raise_err(&err) : &t->result;
+    return train(t, trial, &opts, &err) ? raise_err(t, &err) : &t->result;
 }
 
 // --- a whole task
@@ -321,16 +351,13 @@ static int take_task(det_trainer *t, const struct train_task *task, det_err *err
     } else {
         t->host = task->host;
         if (task->config) t->config = (struct setup_config){task->config, task->config->data};
-        setup->rank = task->rank;
-        setup->size = task->size ? task->size : 1;
         setup->trial_id = task->trial_id;
         setup->experiment_id = task->experiment_id;
         setup->hparams = setup_hparams(
             &t->arena, task->config ? &task->config->hyperparameters : NULL, task->hparams, err);
         rc = setup->hparams ? 0 : err->code;
     }
-    if (!rc) complete(t, t->core ? task_seed() : task->seed);
-    return rc;
+    return rc ? rc : complete(t, t->core ? task_seed() : task->seed, err);
 }
 
 static int build_and_train(det_trainer *t, const struct train_task *task, det_err *err)
@@ -349,9 +376,11 @@ int train_run(const struct train_task *task, det_err *err)
     det_err own;
     if (!err) err = &own;
     det_trainer *t = trainer_new();
-    int rc = task->host ? 0 : join_cluster(t, err);
+    int rc = join_ranks(t, err);
+    if (!rc && !task->host) rc = join_cluster(t, err);
     if (!rc) rc = take_task(t, task, err);
     if (!rc) rc = build_and_train(t, task, err);
+    if (rc) dist_fail(t->ranks, rc, err->msg);
     if (!rc && task->on_result) task->on_result(&t->result, task->result_user);
     int closed = det_core_close(t->core, rc ? NULL : err);
     t->core = NULL;

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "sys/clock.h"
+#include "train/ranks.h"
 #include <stdarg.h>
 
 // Init draws its random numbers at step 0, so batches begin at 1. Ranks have steps of their own.
@@ -77,13 +78,15 @@ static bool is_validated(const struct training *run)
     return run->state.last_validation == run->state.batches;
 }
 
-static bool wants_to_leave(struct training *run)
+// It is enough that one rank wants to.
+static int decide_to_leave(struct training *run, det_err *err)
 {
-    if (run->ctx->stop_requested) {
-        run->stop_reason = DET_STOP_REQUESTED;
-        return true;
-    }
-    return run->host->ops->should_stop(run->host, &run->stop_reason);
+    bool requested = run->ctx->stop_requested;
+    int rc = ranks_any(&run->ctx->setup, "stop", &requested, err);
+    if (rc) return rc;
+    if (requested) run->stop_reason = DET_STOP_REQUESTED;
+    run->leaving = requested || run->host->ops->should_stop(run->host, &run->stop_reason);
+    return 0;
 }
 
 static int handle(struct training *run, enum boundary b, det_err *err)
@@ -104,7 +107,7 @@ static int handle_boundaries(struct training *run, det_err *err)
     for (enum boundary b = 0; !rc && !run->leaving && b < N_BOUNDARIES; b++) {
         if (!(run->due & 1u << b)) continue;
         rc = handle(run, b, err);
-        run->leaving = !rc && wants_to_leave(run);
+        if (!rc) rc = decide_to_leave(run, err);
     }
     run->due = 0;
     return rc;
@@ -152,6 +155,7 @@ static int train_batch(struct training *run, const det_value *batch, int64_t epo
     int raised = run->engine->check(rc ? NULL : err);
     if (!rc) rc = raised;
     run->engine->end();
+    reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->batch_rows, run->state.batches, rc ? NULL : err);
     if (!rc) rc = row_rc;
     return rc ? fail_in(run, "train_batch", err) : 0;
@@ -224,6 +228,15 @@ static int report_workload(struct training *run, det_err *err)
     return rc;
 }
 
+// Buffers (running averages) are those of rank 0, as the data of other ranks has changed theirs.
+static int bring_ranks_together(struct training *run, det_err *err)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    int rc = ranks_share_models(run->ctx, true, err);
+    if (!rc) rc = ranks_sum(setup, "records", &run->n_records, err);
+    return rc ? rc : ranks_merge_rows(setup, run->batch_rows, ROWS_AVERAGE, err);
+}
+
 static int workload(struct training *run, det_err *err)
 {
     run->ctx->phase = PHASE_TRAINING;
@@ -235,6 +248,7 @@ static int workload(struct training *run, det_err *err)
     int rc = 0;
     while (!rc && !run->due)
         rc = one_batch(run, err);
+    if (!rc) rc = bring_ranks_together(run, err);
     if (rc) return rc;
     metrics_reduce(run->batch_rows, NULL, NULL, run->training);
     rc = reducers_finish(run->ctx, true, run->training, err);
@@ -319,6 +333,8 @@ static int open_data(struct training *run, det_err *err)
     int64_t batches = run->engine->loader_length(run->trial->training);
     if (batches < 1) return det_fail(err, DET_EINVAL, "the training data has no batches");
     run->ctx->epoch_length = (batches + setup->size - 1) / setup->size;
+    rc = ranks_share_int(setup, "length of an epoch", &run->ctx->epoch_length, err);
+    if (rc) return rc;
     run->iter =
         run->engine->iter_open(run->trial->training, (det_iter_opts){.repeat = true,
                                                                      .skip = run->state.batches,
@@ -338,6 +354,7 @@ static int start(struct training *run, det_err *err)
     if (!rc) rc = start_callbacks(run, err);
     if (!rc) rc = open_data(run, err);
     if (!rc && run->resume) rc = training_resume(run, err);
+    if (!rc) rc = ranks_share_models(run->ctx, false, err);
     CALLBACKS(run->ctx, rc, err, on_training_start, err);
     if (!rc && run->opts->initial_validation && !run->state.batches)
         rc = training_validate(run, err);
@@ -356,6 +373,7 @@ int training_run(struct training *run, det_err *err)
 {
     int rc = start(run, err);
     if (!rc) rc = train_all(run, err);
+    if (rc) dist_fail(run->ctx->setup.ranks, rc, err->msg);
     // Whoever says that hyperparameters cannot work leaves what was trained so far.
     if (rc == DET_EHPARAM && run->state.batches && !training_checkpoint(run, NULL))
         training_flush(run, NULL);

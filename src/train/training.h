@@ -52,7 +52,7 @@ struct training_state {
     double best_metric;
     int64_t best_batches;
     // To notice that they changed.
-    int64_t epoch_length, batch_size, aggregation_frequency;
+    int64_t epoch_length, batch_size, slots, aggregation_frequency;
 };
 
 // As text, for CKPT_LOOP (position.c).
@@ -116,6 +116,8 @@ int training_resume(struct training *run, det_err *err);
 
 // What was wrapped, as the tree of CKPT_STATE (objects.c).
 det_value *objects_collect(det_context *ctx, det_err *err);
+// Adds the random numbers and waiting gradients of all ranks.
+int objects_gather(const det_context *ctx, det_value *state, det_err *err);
 int objects_load(struct training *run, det_value *state, det_err *err);
 int objects_load_models(det_context *ctx, const det_value *state, det_err *err);
 // Reads that file of a checkpoint, whatever its name was in its time.

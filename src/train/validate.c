@@ -2,6 +2,7 @@
 #include "train/training.h"
 
 #include "sys/clock.h"
+#include "train/ranks.h"
 #include <math.h>
 
 // Random numbers of validation are apart from those of training, which must not depend on how often
@@ -23,6 +24,7 @@ static int evaluate_batch(struct training *run, const det_value *batch, int64_t 
     int raised = run->engine->check(rc ? NULL : err);
     if (!rc) rc = raised;
     run->engine->end();
+    reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->validation_rows, batch_idx, rc ? NULL : err);
     return rc ? rc : row_rc;
 }
@@ -39,8 +41,18 @@ static int evaluate_all(struct training *run, det_iter *it, int64_t *n_records, 
                             (long long)batch_idx);
         if (run->opts->test_mode) return 0;
     }
-    if (err->code) return det_wrap(err, "validation data");
-    return batch_idx ? 0 : det_fail(err, DET_EINVAL, "the validation data has no batches");
+    return err->code ? det_wrap(err, "validation data") : 0;
+}
+
+// A rank without a batch of its own is fine, as long as another one has some.
+static int merge_rows(struct training *run, int64_t *n_records, det_err *err)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    int rc = ranks_merge_rows(setup, run->validation_rows, ROWS_IN_TURN, err);
+    if (!rc) rc = ranks_sum(setup, "validation records", n_records, err);
+    if (!rc && !det_metrics_rows(run->validation_rows))
+        rc = det_fail(err, DET_EINVAL, "the validation data has no batches");
+    return rc;
 }
 
 static det_reduce kind_of(void *user, const char *metric)
@@ -62,15 +74,15 @@ static int evaluate_by_batch(struct training *run, int64_t *n_records, det_err *
     rc = run->engine->check(err);
     if (!rc) rc = evaluate_all(run, it, n_records, err);
     run->engine->iter_close(it);
+    if (!rc) rc = merge_rows(run, n_records, err);
     CALLBACKS(run->ctx, rc, err, on_validation_epoch_end, run->validation_rows, err);
     if (!rc) metrics_reduce(run->validation_rows, kind_of, run->trial, run->validation);
     return rc;
 }
 
-static int evaluate_full_dataset(struct training *run, det_err *err)
+static int evaluate_alone(struct training *run, det_err *err)
 {
     const det_trial *t = run->trial;
-    metrics_clear(run->validation);
     run->engine->begin(random_step(run, 0));
     metrics_begin_row(run->validation);
     int rc = t->ops->evaluate_full_dataset(t->self, t->validation, run->validation, err);
@@ -80,6 +92,15 @@ static int evaluate_full_dataset(struct training *run, det_err *err)
     int row_rc = metrics_end_row(run->validation, 0, rc ? NULL : err);
     if (!rc) rc = row_rc;
     return rc ? det_wrap(err, "trial %s, evaluate_full_dataset", t->name) : 0;
+}
+
+// Rank 0 does, on all of the data; the others get what came out.
+static int evaluate_full_dataset(struct training *run, det_err *err)
+{
+    const struct context_setup *setup = &run->ctx->setup;
+    metrics_clear(run->validation);
+    int rc = setup->rank ? 0 : evaluate_alone(run, err);
+    return rc ? rc : ranks_merge_rows(setup, run->validation, ROWS_OF_CHIEF, err);
 }
 
 static int evaluate(struct training *run, int64_t *n_records, det_err *err)

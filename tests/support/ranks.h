@@ -12,13 +12,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 8, RANK_KILLED = -1 };
+enum { RANKS_MAX = 8, RANK_KILLED = -1, RANK_WEIGHTS_MAX = 4096 };
 
 // What a rank leaves behind; in memory shared with the test.
 struct rank_result {
     int status;       // 0: fine; RANK_KILLED; else what it returned
     det_err err;      // for the rank to fill
     double number[8]; // the same
+    int n_weights;    // the same
+    float weight[RANK_WEIGHTS_MAX];
 };
 
 // Returns the status. dist is NULL if joining failed; then err says why.
@@ -75,6 +77,28 @@ static inline struct rank_result *ranks_run_sizes(int n, const int *sizes, rank_
     return all;
 }
 
+// The same for programs that find the others by their environment, as det_init does. n may be 1.
+static inline struct rank_result *ranks_run_env(int n, int (*fn)(int rank, struct rank_result *))
+{
+    struct rank_result *all = ranks_memory();
+    pid_t pid[RANKS_MAX];
+    char key[64], text[16];
+    ranks_new_key(key, sizeof key);
+    for (int i = 0; i < n; i++) {
+        pid[i] = fork();
+        assert_true(pid[i] >= 0);
+        if (pid[i]) continue;
+        setenv("DET_RANKS_KEY", key, 1);
+        snprintf(text, sizeof text, "%d", i);
+        setenv("RANK", text, 1);
+        snprintf(text, sizeof text, "%d", n);
+        setenv("WORLD_SIZE", text, 1);
+        _exit(fn(i, &all[i]));
+    }
+    ranks_wait(pid, n, all);
+    return all;
+}
+
 static inline struct rank_result *ranks_run(int n, rank_fn fn, void *user)
 {
     return ranks_run_sizes(n, NULL, fn, user);
@@ -83,6 +107,5 @@ static inline struct rank_result *ranks_run(int n, rank_fn fn, void *user)
 static inline void assert_ranks_fine(const struct rank_result *all, int n)
 {
     for (int i = 0; i < n; i++)
-        if (all[i].status)
-            fail_msg("rank %d: status %d, '%s'", i, all[i].status, all[i].err.msg);
+        if (all[i].status) fail_msg("rank %d: status %d, '%s'", i, all[i].status, all[i].err.msg);
 }

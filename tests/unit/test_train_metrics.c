@@ -44,13 +44,17 @@ static void test_reducer__restores_the_order_of_the_dataset(void **state)
         det_value *ranks = det_value_list();
         for (int r = 0; r < sizes[k]; r++)
             det_value_push(ranks, det_value_list());
-        for (int batch = 0; batch < 24; batch++)
-            det_value_push(det_value_at(ranks, batch % sizes[k]), det_value_float(batch));
-        double out[24];
+        for (int batch = 0; batch < 24; batch++) {
+            det_value *of_rank = det_value_at(ranks, batch % sizes[k]);
+            det_value *list = det_value_push(of_rank, det_value_list());
+            for (int i = 2 * batch; i < 47 && i < 2 * batch + 2; i++)
+                det_value_push(list, det_value_float(i));
+        }
+        double out[47];
         int64_t n;
         assert_int_equal(reducer_interleave(ranks, out, &n, NULL), 0);
-        assert_int_equal(n, 24);
-        for (int i = 0; i < 24; i++)
+        assert_int_equal(n, 47);
+        for (int i = 0; i < 47; i++)
             assert_near(out[i], i, 0);
         det_value_free(ranks);
     }
