@@ -1,6 +1,6 @@
 // dist/dist.h: collectives: what the processes (ranks) of one job on one machine do together.
-//   dist_join  dist_join_env  dist_leave  dist_fail  dist_is_broken  dist_rank  dist_size
-//   dist_barrier  dist_all_reduce  dist_broadcast  dist_all_gather  dist_parts_done
+//   dist_join  dist_join_env  dist_leave  dist_fail  dist_is_broken  dist_blame  dist_rank
+//   dist_size  dist_barrier  dist_all_reduce  dist_broadcast  dist_all_gather  dist_parts_done
 //   dist_set_note  dist_note
 //
 //     struct dist *d;
@@ -44,6 +44,9 @@ void dist_leave(struct dist *d);
 // What they have said before counts more.
 void dist_fail(struct dist *d, int code, const char *why);
 bool dist_is_broken(const struct dist *d); // operations can only fail
+// If it is another rank's fault, err becomes what is known of it, without what it interrupted here.
+// Returns the code; 0: it is not.
+int dist_blame(const struct dist *d, det_err *err);
 
 int dist_rank(const struct dist *d);
 int dist_size(const struct dist *d);

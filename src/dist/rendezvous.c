@@ -339,6 +339,13 @@ bool dist_is_broken(const struct dist *d)
     return d && d->broken;
 }
 
+int dist_blame(const struct dist *d, det_err *err)
+{
+    if (!d || !d->broken || d->culprit == d->rank) return 0;
+    if (err) *err = d->failure;
+    return d->failure.code;
+}
+
 int dist_rank(const struct dist *d)
 {
     return d ? d->rank : 0;

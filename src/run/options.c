@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { CONFIG_MAX_BYTES = 1 << 20 };
+enum { CONFIG_MAX_BYTES = 1 << 20, SLOTS_MAX = 256 };
 
 // "model_def:MNistTrial"; a file name is understood too: "model_def.c".
 static void split_entrypoint(const char *text, struct arena *arena, struct run_options *out)
@@ -181,7 +181,7 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
                  det_err *err)
 {
     const char *config = call_option(call, "config");
-    int64_t seed = 0;
+    int64_t seed = 0, slots = 1;
     *out = (struct run_options){.resume = call_option(call, "resume") != NULL,
                                 .test_mode = call_option(call, "test-mode") != NULL,
                                 .metrics_file = call_option(call, "metrics"),
@@ -192,7 +192,11 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
     if (!rc) rc = read_hparams(call, arena, out, err);
     if (!rc) rc = read_length(call, &out->length, err);
     if (!rc) rc = read_number(call, "seed", 1, &seed, err);
+    if (!rc) rc = read_number(call, "slots", 1, &slots, err);
+    if (!rc && slots > SLOTS_MAX)
+        rc = det_fail(err, DET_EINVAL, "--slots must be at most %d", SLOTS_MAX);
     out->seed = (uint64_t)seed;
+    out->slots = (int)slots;
     out->checkpoint_dir = checkpoint_dir(call, out->config, arena);
     return rc;
 }

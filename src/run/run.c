@@ -7,6 +7,7 @@
 #include "run/module.h"
 #include "run/options.h"
 #include "run/progress.h"
+#include "run/slots.h"
 #include "run/trace.h"
 #include "storage/storage.h"
 #include "train/train.h"
@@ -16,6 +17,7 @@
 // --- Ctrl-C: once to stop after this batch, with a checkpoint; twice to stop at once
 
 static volatile int stop_signal;
+static bool is_silent; // a rank above 0, which leaves talking to rank 0
 
 static void on_signal(int number)
 {
@@ -27,6 +29,7 @@ static void on_signal(int number)
         return;
     }
     stop_signal = number;
+    if (is_silent) return;
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; // nobody listens
 }
 
@@ -72,7 +75,7 @@ static void on_report(const det_report *r, void *user)
 static void on_result(const det_result *result, void *user)
 {
     struct run *run = user;
-    progress_result(&run->progress, result);
+    if (!is_silent) progress_result(&run->progress, result);
 }
 
 // --- where to go on
@@ -148,6 +151,7 @@ static int train(struct run *run, const char *resume, det_err *err)
 static int open_outputs(struct run *run, det_err *err)
 {
     const struct run_options *o = &run->options;
+    if (is_silent) return det_ok(err);
     if (o->tensorboard_dir) {
         run->events = events_open(o->tensorboard_dir, err);
         if (!run->events) return err->code;
@@ -170,11 +174,12 @@ static int close_outputs(struct run *run, det_err *err)
     return rc;
 }
 
-static int run_all(struct run *run, struct arena *arena, det_err *err)
+static int train_here(struct run *run, struct arena *arena, det_err *err)
 {
-    const char *resume = NULL;
-    int rc = module_load(run->options.module, err);
-    if (!rc && !client_is_task()) rc = choose_start(&run->options, arena, &resume, err);
+    const char *resume = NULL, *rank = getenv("RANK");
+    is_silent = rank && strcmp(rank, "0") != 0;
+    int rc = 0;
+    if (!is_silent && !client_is_task()) rc = choose_start(&run->options, arena, &resume, err);
     if (!rc) rc = open_outputs(run, err);
     if (!rc) rc = train(run, resume, err);
     det_err closing;
@@ -182,6 +187,26 @@ static int run_all(struct run *run, struct arena *arena, det_err *err)
     if (rc || !closing_rc) return rc;
     *err = closing;
     return closing_rc;
+}
+
+static int split(const struct run_options *o, struct slots *out, det_err *err)
+{
+    if (client_is_task())
+        return det_fail(err, DET_EINVAL,
+                        "--slots is for runs without a master; an experiment has "
+                        "resources.slots_per_trial");
+    return slots_start(o->slots, out, err);
+}
+
+// The trial is compiled and loaded once, whatever the number of ranks.
+static int run_all(struct run *run, struct arena *arena, int *status, det_err *err)
+{
+    struct slots slots = {.is_rank = true};
+    int rc = module_load(run->options.module, err);
+    if (!rc && run->options.slots > 1) rc = split(&run->options, &slots, err);
+    if (!rc && slots.is_rank) rc = train_here(run, arena, err);
+    *status = stop_signal ? 128 + stop_signal : slots.status;
+    return rc;
 }
 
 static int run_command(const struct call *call)
@@ -193,9 +218,9 @@ static int run_command(const struct call *call)
     int rc = options_read(call, &arena, &run.options, &err);
     if (!rc) {
         progress_init(&run.progress, isatty(STDOUT_FILENO));
-        rc = run_all(&run, &arena, &err);
+        rc = run_all(&run, &arena, &status, &err);
         progress_done(&run.progress);
-        status = rc ? EXIT_FAILED : stop_signal ? 128 + stop_signal : EXIT_OK;
+        if (rc) status = EXIT_FAILED;
     }
     if (rc) print_error("%s", err.msg);
     arena_done(&arena);
@@ -211,6 +236,8 @@ static const struct option options[] = {
     {"batches", 'b', "N", "Trains for N batches."},
     {"resume", 'r', NULL, "Goes on from the newest checkpoint that is whole, if there is one."},
     {"test-mode", 0, NULL, "Trains and validates one batch, to see whether everything works."},
+    {"slots", 'n', "N", "Trains on N slots of this machine: as many processes, which share each "
+     "batch and the processors."},
     {"seed", 's', "N", "Where all randomness starts; without it a new seed is drawn and shown."},
     {"checkpoint-dir", 'd', "DIR", "Where checkpoints are kept; by default that of the "
      "configuration, or 'checkpoints'."},

@@ -46,9 +46,11 @@ static void env_set_int(struct env *e, const char *name, int64_t value)
     env_set(e, arena_printf(e->arena, "%s=%lld", name, (long long)value));
 }
 
-static void env_set_ranks(struct env *e, const struct task_spec *spec, int64_t rank)
+static void env_set_ranks(struct env *e, const struct task_spec *spec, const char *dir,
+                          int64_t rank)
 {
     int64_t size = (int64_t)spec->slots.n;
+    env_set(e, arena_printf(e->arena, "DET_RANKS_KEY=%s", dir)); // no other task has that
     env_set_int(e, "RANK", rank);
     env_set_int(e, "LOCAL_RANK", rank);
     env_set_int(e, "WORLD_SIZE", size);
@@ -77,7 +79,7 @@ static const char *slot_ids(const struct task_spec *spec, struct arena *arena)
 static char **make_env(const struct task_spec *spec, const char *dir, int64_t rank,
                        struct arena *arena)
 {
-    enum { OUR_OWN = 16 };
+    enum { OUR_OWN = 20 };
     size_t n = 0;
     while (environ[n])
         n++;
@@ -89,7 +91,7 @@ static char **make_env(const struct task_spec *spec, const char *dir, int64_t ra
         env_set(&e, spec->env.items[i]);
     env_set(&e, slot_ids(spec, arena));
     env_set(&e, task_mark(arena, dir));
-    if (spec->rank_per_slot) env_set_ranks(&e, spec, rank);
+    if (spec->rank_per_slot) env_set_ranks(&e, spec, dir, rank);
     return e.items;
 }
 

@@ -48,7 +48,7 @@ struct task_spec {
 
 // Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR (the directory), and with
 // rank_per_slot RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE,
-// MASTER_ADDR, MASTER_PORT; then its lines start with "[rank=N] ".
+// MASTER_ADDR, MASTER_PORT, DET_RANKS_KEY (dist/dist.h); then its lines start with "[rank=N] ".
 
 enum task_end {
     TASK_SUCCEEDED,   // every rank returned 0

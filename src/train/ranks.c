@@ -119,8 +119,7 @@ static int add_row(det_metrics *out, const det_value *all, struct table names, i
         int n = det_value_len(all);
         for (int rank = 0; only < 0 && rank < n; rank++)
             sum += table_at(table_of(all, rank), row, name);
-        det_metric_number(out, name,
-                          only < 0 ? sum / n : table_at(table_of(all, only), row, name));
+        det_metric_number(out, name, only < 0 ? sum / n : table_at(table_of(all, only), row, name));
     }
     return metrics_end_row(out, row, err);
 }
@@ -131,8 +130,7 @@ static int average_rows(det_metrics *out, const det_value *all, det_err *err)
     for (int rank = 1; rank < det_value_len(all); rank++)
         if (table_of(all, rank).n_rows != first.n_rows)
             return det_fail(err, DET_ESTATE, "rank 0 has trained %lld batches, rank %d %lld",
-                            (long long)first.n_rows, rank,
-                            (long long)table_of(all, rank).n_rows);
+                            (long long)first.n_rows, rank, (long long)table_of(all, rank).n_rows);
     int rc = 0;
     for (int64_t row = 0; !rc && row < first.n_rows; row++)
         rc = add_row(out, all, first, row, -1, err);

@@ -325,6 +325,19 @@ static void stop_callbacks(det_context *ctx)
     }
 }
 
+// A batch that does not divide by the number of slots is smaller for all of them.
+static void warn_of_rest(struct training *run)
+{
+    int64_t size = run->ctx->setup.size,
+            batch = run->engine->loader_batch_size(run->trial->training);
+    if (size < 2 || !det_config_has(&run->ctx->hparams, "global_batch_size")) return;
+    int64_t global = det_hparam_int(run->ctx, "global_batch_size");
+    if (batch == global / size && batch * size != global)
+        training_warn(
+            run, "global_batch_size is %lld, but %lld slots with %lld records each see %lld",
+            (long long)global, (long long)size, (long long)batch, (long long)(batch * size));
+}
+
 static int open_data(struct training *run, det_err *err)
 {
     const struct context_setup *setup = &run->ctx->setup;
@@ -340,6 +353,7 @@ static int open_data(struct training *run, det_err *err)
                                                                      .skip = run->state.batches,
                                                                      .replicas = setup->size,
                                                                      .rank = setup->rank});
+    warn_of_rest(run);
     rc = run->engine->check(err);
     for (int i = BOUNDARY_VALIDATE; !rc && i < N_BOUNDARIES; i++)
         rc = resolve(run, &run->period[i], err);
@@ -373,6 +387,8 @@ int training_run(struct training *run, det_err *err)
 {
     int rc = start(run, err);
     if (!rc) rc = train_all(run, err);
+    int blamed = rc ? dist_blame(run->ctx->setup.ranks, err) : 0;
+    if (blamed) rc = blamed;
     if (rc) dist_fail(run->ctx->setup.ranks, rc, err->msg);
     // Whoever says that hyperparameters cannot work leaves what was trained so far.
     if (rc == DET_EHPARAM && run->state.batches && !training_checkpoint(run, NULL))

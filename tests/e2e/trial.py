@@ -120,13 +120,15 @@ def test_a_killed_task_goes_on_exactly(det):
         expect('validation', [n for n, _ in series(m, t, 'validation', 'loss')], [500, 1000, 1500, 2000])
 
 
-def trial_process(t):
-    """The det-run of a trial: the only one whose environment says so."""
+def trial_process(t, rank=None):
+    """The det-run of a trial, or of one of its ranks: the only one whose environment says so."""
+    wanted = {f'DET_TRIAL_ID={t}'.encode()} | ({f'RANK={rank}'.encode()} if rank is not None else set())
+
     def look():
         for pid in filter(str.isdigit, os.listdir('/proc')):
             try:
                 with open(f'/proc/{pid}/comm') as f, open(f'/proc/{pid}/environ', 'rb') as env:
-                    if f.read() == 'det-run\n' and f'DET_TRIAL_ID={t}'.encode() in env.read().split(b'\0'):
+                    if f.read() == 'det-run\n' and wanted <= set(env.read().split(b'\0')):
                         return int(pid)
             except OSError:
                 pass
@@ -162,6 +164,52 @@ def test_hyperparameters_that_cannot_work_are_not_tried_again(det):
         m.wait_experiment(e, 'STATE_COMPLETED')
         runs = {t['hparams']['learning_rate']: (t['runId'], t['totalBatchesProcessed']) for t in m.trials(e)}
         expect('runs', runs, {0.9: (1, 0), 0.1: (1, 4)})
+
+
+# --- several slots
+
+TWO_SLOTS = CONFIG + 'resources: {slots_per_trial: 2}\n'
+
+
+def test_two_slots_train_as_one_does(det):
+    source = FILES['model_def.c'].replace('return det_check(err);', '''
+    printf("slot %d of %d has %d samples\\n", det_context_rank(ctx), det_context_size(ctx),
+           (int)det_context_per_slot_batch_size(ctx));
+    return det_check(err);''', 1).replace('#include <det/det.h>', '#include <det/det.h>\n#include <stdio.h>')
+    with Master(det, '--slots', '2') as m:
+        e = m.create(example('const.yaml') + 'resources: {slots_per_trial: 2}\n', {'model_def.c': source})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        t = m.trials(e)[0]['id']
+        loss = series(m, t, 'validation', 'loss')
+        expect('validations', [n for n, _ in loss], list(range(2, 21, 2)))
+        expect('loss', [v for n, v in loss if abs(v - 0.998 ** (2 * n)) > 1e-5], [])
+        lines = m.lines(t)
+        for rank in (0, 1):
+            expect('rank', f'[rank={rank}] slot {rank} of 2 has 16 samples' in lines, True)
+        expect('one of them reports', len([x for x in lines if 'finished after 20 batches' in x]), 1)
+
+
+def test_two_slots_go_on_exactly(det):
+    with Master(det, '--slots', '2') as m:
+        whole = m.create(TWO_SLOTS, FILES)
+        m.wait_experiment(whole, 'STATE_COMPLETED')
+        wanted = last_weights(m, m.trials(whole)[0]['id'])
+        e = m.create(TWO_SLOTS, SLOW)
+        t = wait_for(lambda: m.trials(e), 'a trial')[0]['id']
+        for rank, kill_at in ((1, 200), (0, 600)):
+            wait_checkpoints(m, t, kill_at)
+            os.kill(trial_process(t, rank), signal.SIGKILL)
+            wait_for(lambda: m.trial(t)['restarts'] == (1 if rank else 2), 'a restart')
+        wait_checkpoints(m, t, 900)
+        m.post(f'experiments/{e}/pause')
+        wait_for(lambda: all(a['endTime'] for a in m.allocations(t)), 'the task to end')
+        m.post(f'experiments/{e}/activate')
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        expect('restarts', m.trial(t)['restarts'], 2)
+        expect('weights', last_weights(m, t), wanted)
+        expect('training', [n for n, _ in series(m, t, 'training', 'loss') if n % 100 == 0],
+               list(range(100, LENGTH + 1, 100)))
+        expect('culprit', any('rank 1' in a['exitReason'] for a in m.allocations(t)), True)
 
 
 if __name__ == '__main__':

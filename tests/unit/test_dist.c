@@ -189,6 +189,7 @@ static int one_dies(struct dist *d, int rank, struct rank_result *mine, void *us
     if (rank == 1) raise(SIGKILL);
     int rc = dist_all_reduce(d, "numbers", &x, 1, DIST_F64, DIST_SUM, &mine->err);
     RANK_CHECK(rc == mine->err.code && dist_is_broken(d));
+    RANK_CHECK(dist_blame(d, &mine->err) == rc);
     det_err later;
     RANK_CHECK(dist_barrier(d, "later", &later) == rc && !strcmp(later.msg, mine->err.msg));
     return 0;
