@@ -89,6 +89,14 @@ run "$bin/det-run" --config mnist.yaml -s 3 -e 20 -d digits-ck --hparam global_b
     --hparam n_filters1=4 --hparam n_filters2=4 --hparam dropout=0 --hparam learning_rate=0.02
 expect_status 0
 expect_out "validation_error 0"
+{ grep -v '^data:' "$examples/mnist/distributed.yaml"; echo "data: {dir: $tmp/digits}"; } >distributed.yaml
+run "$bin/det-run" --config distributed.yaml --slots 2 -s 3 -b 4 -d shared-ck --hparam global_batch_size=8 \
+    --hparam n_filters1=4 --hparam n_filters2=4
+expect_status 0
+expect_no_err
+expect_out "finished after 4 batches"
+run grep -h '"slots": 2' shared-ck/*/loop.json
+expect_status 0
 job() { # job BATCH_SIZE
     sed -e "s|checkpoint: .*|checkpoint: $(ls -td "$tmp"/digits-ck/*/ | head -n 1)|" -e "s|images: .*|images: $tmp/digits|" \
         -e "s|batch_size: .*|batch_size: $1|" -e "s|output: .*|output: $1.csv|" \

@@ -209,7 +209,7 @@ def test_two_slots_go_on_exactly(det):
         expect('weights', last_weights(m, t), wanted)
         expect('training', [n for n, _ in series(m, t, 'training', 'loss') if n % 100 == 0],
                list(range(100, LENGTH + 1, 100)))
-        expect('culprit', any('rank 1' in a['exitReason'] for a in m.allocations(t)), True)
+        expect('culprit', any('rank 1 was ended by signal 9' in (a['reason'] or '') for a in m.allocations(t)), True)
 
 
 if __name__ == '__main__':
