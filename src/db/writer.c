@@ -2,11 +2,15 @@
 // of SQLite, syncs, and reports. While it syncs the next batch gathers: the slower the disk, the
 // larger the batches.
 //
-//     idle --> BEGIN --> each: SAVEPOINT, its statements, RELEASE (or ROLLBACK TO) --> COMMIT
-//       ^                              |                                                 |
-//       |                              +------- the disk is full ------------------------+
-//       |                                           | ROLLBACK; those that must are kept
-//       +---- a moment, or a submission ------------+ for the next attempt
+//     idle --> BEGIN --> the statements of each --> COMMIT
+//       ^                    |                        |
+//       |                    +--- the disk is full ---+
+//       |                               | ROLLBACK; those that must are kept
+//       +-- a moment, or a submission --+ for the next attempt
+//
+// A transaction that breaks a rule of the schema is rare, so a batch is first tried without
+// savepoints (which copy every page that they change); if there is one in it, everything is rolled
+// back and done again with each in a savepoint of its own.
 #include "db/tx.h"
 
 #include "base/assert.h"
@@ -38,16 +42,29 @@ static int run_op(struct connection *c, const struct op *op, det_err *err)
     return code;
 }
 
-// What is wrong with this transaction is in tx->err, and nothing of it is kept. The result is the
-// failure of the whole batch: no space, or a file that cannot be trusted.
-static int run_tx(struct connection *c, struct db_tx *tx, det_err *err)
+static int run_ops(struct connection *c, struct db_tx *tx)
 {
-    int rc = step(c, SQL_SAVEPOINT, err);
-    if (rc) return rc;
+    int rc = 0;
     tx->err = (det_err){0};
     for (const struct op *op = tx->first; op && !rc; op = op->next)
         rc = run_op(c, op, &tx->err);
-    if (rc && rc != DET_ESTATE && rc != DET_ELIMIT) {
+    return rc;
+}
+
+// It is the transaction that is wrong, not the disk or the file.
+static bool is_refusal(int rc)
+{
+    return rc == DET_ESTATE || rc == DET_ELIMIT;
+}
+
+// What is wrong with this transaction is in tx->err, and nothing of it is kept. The result is the
+// failure of the whole batch: no space, or a file that cannot be trusted.
+static int run_apart(struct connection *c, struct db_tx *tx, det_err *err)
+{
+    int rc = step(c, SQL_SAVEPOINT, err);
+    if (rc) return rc;
+    rc = run_ops(c, tx);
+    if (rc && !is_refusal(rc)) {
         *err = tx->err;
         return rc;
     }
@@ -55,16 +72,30 @@ static int run_tx(struct connection *c, struct db_tx *tx, det_err *err)
     return step(c, SQL_RELEASE, err);
 }
 
+static int run_together(struct connection *c, struct db_tx *tx, det_err *err)
+{
+    int rc = run_ops(c, tx);
+    if (rc) *err = tx->err;
+    return rc;
+}
+
 // probe: some space must be there, even if the batch needs none.
-static int run_batch(struct connection *c, const struct tx_queue *batch, bool probe, det_err *err)
+static int try_batch(struct connection *c, const struct tx_queue *batch, bool probe, bool apart,
+                     det_err *err)
 {
     int rc = step(c, SQL_BEGIN, err);
     if (!rc && probe) rc = step(c, SQL_PROBE, err);
     for (struct db_tx *tx = batch->first; tx && !rc; tx = tx->next)
-        rc = run_tx(c, tx, err);
+        rc = apart ? run_apart(c, tx, err) : run_together(c, tx, err);
     if (!rc) rc = step(c, SQL_COMMIT, err);
     if (rc && !sqlite3_get_autocommit(c->sql)) step(c, SQL_ROLLBACK, NULL);
     return rc;
+}
+
+static int run_batch(struct connection *c, const struct tx_queue *batch, bool probe, det_err *err)
+{
+    int rc = try_batch(c, batch, probe, false, err);
+    return is_refusal(rc) ? try_batch(c, batch, probe, true, err) : rc;
 }
 
 // A stand-in that reports the failure of one that stays in the queue.

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/number.h"
 #include "base/utf8.h"
+#include <stdint.h>
 
 static const char *const method_names[HTTP_N_METHODS] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
 
@@ -68,10 +69,23 @@ static bool fits_kind(struct str segment, struct str kind)
            number_to_int(segment, 10, &value);
 }
 
+// The whole segments that both begin with. Most rows differ from a path there, and that is seen
+// without taking either apart.
+static size_t common_start(const char *pattern, const char *path)
+{
+    size_t n = 0, n_whole = 0;
+    for (; pattern[n] && pattern[n] == path[n] && pattern[n] != '{'; n++)
+        if (pattern[n] == '/') n_whole = n + 1;
+    bool differ = pattern[n] != path[n] && pattern[n] != '{';
+    return differ ? SIZE_MAX : n_whole;
+}
+
 // True if the pattern describes path; its parameters are left in found, still encoded.
 static bool match(const char *pattern, const char *path, struct str *found, size_t *n_found)
 {
-    struct str want = str_from(pattern), have = str_from(path);
+    size_t n_same = common_start(pattern, path);
+    if (n_same == SIZE_MAX) return false;
+    struct str want = str_from(pattern + n_same), have = str_from(path + n_same);
     *n_found = 0;
     while (want.ptr && have.ptr) {
         struct str all = have, w = str_cut(&want, '/'), h = str_cut(&have, '/');
