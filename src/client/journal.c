@@ -179,7 +179,7 @@ static void hold(struct journal *j, const struct line *line, size_t n_bytes,
         .path = j->current.ptr,
         .body = {j->current.ptr + line->word.len + 1, line->rest.len},
     };
-    snprintf(out->key, sizeof out->key, "%s-%lld", j->id, (long long)line->number);
+    snprintf(out->key, sizeof out->key, "%s:%lld", j->id, (long long)line->number);
 }
 
 int journal_next(struct journal *j, struct journal_entry *out, det_err *err)

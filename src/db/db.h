@@ -55,7 +55,10 @@ bool db_is_broken(const struct db *db);
 // Makes the whole transaction fail with DET_ESTATE if the key was used before. Keys are kept for a
 // day or more.
 void db_key_use(struct db_tx *tx, const char *key, int64_t now_us);
-void db_keys_forget(struct db_tx *tx, int64_t before_us);
+void db_keys_forget(struct db_tx *tx, int64_t before_us); // and journals
+
+// A journal numbers what it sends and sends it in order, so the last number is all to be kept.
+void db_journal_use(struct db_tx *tx, const char *journal, int64_t number, int64_t now_us);
 
 // Each writes a whole record: a new one, or in place of the one with the same key.
 void db_experiment_save(struct db_tx *tx, const struct experiment *row);
@@ -80,8 +83,10 @@ void db_experiment_delete(struct db_tx *tx, int64_t id);
 void db_template_delete(struct db_tx *tx, const char *name);
 
 // Joins the report to an earlier one of the same run, group and step; the names must differ (the
-// caller looks first). Keeps the summaries and the trial's number of batches up to date.
+// caller looks first). Keeps the summaries up to date.
 void db_metrics_add(struct db_tx *tx, const struct metric_report *row);
+void db_trial_advance(struct db_tx *tx, int64_t trial_id,
+                      int64_t steps); // at least so many batches
 // A new run begins at a step: what older runs reported beyond it no longer counts.
 void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, const char *group,
                           int64_t steps);
@@ -92,7 +97,7 @@ void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us);
 // Tokens are known by their hash only.
 void db_session_save(struct db_tx *tx, struct str token_hash, const struct session *row);
 void db_session_delete(struct db_tx *tx, struct str token_hash);
-void db_sessions_delete_of_user(struct db_tx *tx, int64_t user_id);
+void db_sessions_delete_of_user(struct db_tx *tx, int64_t user_id); // not those of tasks
 void db_sessions_delete_of_allocation(struct db_tx *tx, const char *allocation_id);
 void db_sessions_delete_expired(struct db_tx *tx, int64_t now_us);
 void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash);
@@ -130,6 +135,7 @@ int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
 int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a, struct str *out,
                      det_err *err);
 int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err);
+int db_journal_find(struct db_reader *r, const char *journal, int64_t *out, det_err *err); // or 0
 
 // Lists. A page begins after the record with the key `after` (an id, a UUID, a name) in the chosen
 // order, so later pages cost what the first one costs; NULL: at the start.

@@ -78,6 +78,10 @@ static const char *const steps[] = {
     " timestamp INTEGER NOT NULL, level TEXT, rankId INTEGER, allocationId TEXT, agentId TEXT,"
     " containerId TEXT, source TEXT, stdtype TEXT, log TEXT NOT NULL);"
     "CREATE INDEX logs_trial ON logs(trialId, id);",
+
+    // 2
+    "CREATE TABLE journals(id TEXT PRIMARY KEY, last INTEGER NOT NULL, usedAt INTEGER NOT NULL)"
+    " WITHOUT ROWID;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

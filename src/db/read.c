@@ -198,6 +198,17 @@ int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err)
     return 0;
 }
 
+int db_journal_find(struct db_reader *r, const char *journal, int64_t *out, det_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    det_err local;
+    int rc = find(r, SQL_JOURNAL_FIND, of_text(journal), "journal", &s, &local);
+    if (rc && rc != DET_ENOTFOUND) return det_fail(err, rc, "%s", local.msg);
+    *out = rc ? 0 : sqlite3_column_int64(s, 0);
+    if (!rc) sqlite3_reset(s);
+    return 0;
+}
+
 int db_next_ids(struct db_reader *r, int64_t *experiment, int64_t *trial, int64_t *user,
                 det_err *err)
 {

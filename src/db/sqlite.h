@@ -65,7 +65,8 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(SESSION_SAVE, N_NOUN, "INSERT OR REPLACE INTO sessions VALUES(?1, ?2, ?3, ?4, ?5)")        \
     S(SESSION_FIND, NOUN_SESSION, "SELECT %s FROM sessions WHERE hash = ?1")                     \
     S(SESSION_DELETE, N_NOUN, "DELETE FROM sessions WHERE hash = ?1")                            \
-    S(SESSIONS_DELETE_USER, N_NOUN, "DELETE FROM sessions WHERE userId = ?1")                    \
+    S(SESSIONS_DELETE_USER, N_NOUN,                                                              \
+      "DELETE FROM sessions WHERE userId = ?1 AND allocationId IS NULL")                         \
     S(SESSIONS_DELETE_ALLOCATION, N_NOUN, "DELETE FROM sessions WHERE allocationId = ?1")        \
     S(SESSIONS_DELETE_EXPIRED, N_NOUN,                                                           \
       "DELETE FROM sessions WHERE expiresAt > 0 AND expiresAt <= ?1")                            \
@@ -77,6 +78,11 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(KEY_USE, N_NOUN, "INSERT INTO keys VALUES(?1, ?2)")                                        \
     S(KEY_FIND, N_NOUN, "SELECT 1 FROM keys WHERE key = ?1")                                     \
     S(KEYS_FORGET, N_NOUN, "DELETE FROM keys WHERE usedAt < ?1")                                 \
+    S(JOURNAL_USE, N_NOUN,                                                                       \
+      "INSERT INTO journals VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE"                            \
+      " SET last = max(last, excluded.last), usedAt = excluded.usedAt")                          \
+    S(JOURNAL_FIND, N_NOUN, "SELECT last FROM journals WHERE id = ?1")                           \
+    S(JOURNALS_FORGET, N_NOUN, "DELETE FROM journals WHERE usedAt < ?1")                         \
     S(METRICS_ADD, N_NOUN,                                                                       \
       "INSERT INTO metrics(trialId, trialRunId, \"group\", stepsCompleted, reportTime, metrics)" \
       " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE"                                    \

@@ -71,6 +71,14 @@ void db_key_use(struct db_tx *tx, const char *key, int64_t now_us)
 void db_keys_forget(struct db_tx *tx, int64_t before_us)
 {
     add_id(tx, SQL_KEYS_FORGET, before_us, 1);
+    add_id(tx, SQL_JOURNALS_FORGET, before_us, 1);
+}
+
+void db_journal_use(struct db_tx *tx, const char *journal, int64_t number, int64_t now_us)
+{
+    struct op *op = add_text(tx, SQL_JOURNAL_USE, journal, 3);
+    op_int(op, number);
+    op_int(op, now_us);
 }
 
 void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete,
@@ -128,7 +136,11 @@ void db_metrics_add(struct db_tx *tx, const struct metric_report *row)
         op_bytes(tx, op, VALUE_TEXT, m->key);
         op_real(op, value);
     }
-    op_int(add_id(tx, SQL_TRIAL_ADVANCE, row->trial_id, 2), row->steps_completed);
+}
+
+void db_trial_advance(struct db_tx *tx, int64_t trial_id, int64_t steps)
+{
+    op_int(add_id(tx, SQL_TRIAL_ADVANCE, trial_id, 2), steps);
 }
 
 void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, const char *group,

@@ -40,6 +40,7 @@ void allocation_free(struct live_allocation *a)
     wake_waiters(a, true);
     loop_timer_clear(m->loop, &a->timer);
     if (a->row.token) set_remove(&m->allocations, a->row.token);
+    auth_forget_session(m, a);
     arena_done(&a->arena);
     free(a->workdir);
     free(a);

@@ -2,9 +2,8 @@
 #include "master/api.h"
 
 #include "base/assert.h"
-#include "sys/clock.h"
-
-enum { MAX_KEY_BYTES = 128 };
+#include "base/hash.h"
+#include "master/keys.h"
 
 const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
 
@@ -12,6 +11,7 @@ const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
 struct pending_key {
     struct http_request *req;
     const char *key; // NULL: none
+    int64_t allocation_token;
     struct buf json;
     bool has_json;
     void (*done)(void *ctx, int code, const det_err *err);
@@ -27,17 +27,32 @@ static int later(struct http_request *req)
     return http_later(req);
 }
 
-static bool is_pending(const struct master *m, const char *key)
+static struct pending_key **bucket_of(struct master *m, const char *key)
 {
-    for (const struct pending_key *p = m->pending_keys; p; p = p->next)
+    struct hash_key secret;
+    memcpy(&secret, m->token_key, sizeof secret);
+    return &m->pending_keys[hash_bytes(&secret, key, strlen(key)) % PENDING_BUCKETS];
+}
+
+static bool is_pending(struct master *m, const char *key)
+{
+    for (const struct pending_key *p = *bucket_of(m, key); p; p = p->next)
         if (str_eqz(str_from(p->key), key)) return true;
     return false;
+}
+
+int api_authenticate_again(struct http_request *req, det_err *err)
+{
+    int rc = auth_check(req, req->route->auth, err);
+    identity_of(req)->waits = true;
+    return rc;
 }
 
 static void handle_again(void *ctx, int code, const det_err *why)
 {
     struct http_request *req = ctx;
     det_err err = *why;
+    if (!code) code = api_authenticate_again(req, &err);
     if (!code) code = req->route->handle(req, &err);
     if (code) http_reply_error(req, &err);
 }
@@ -51,10 +66,8 @@ struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
     if (db_is_full(m->db))
         *rc =
             det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
-    else if (key && (strlen(key) > MAX_KEY_BYTES || !*key))
-        *rc = det_fail(err, DET_EINVAL, "an Idempotency-Key has 1 to %d bytes", MAX_KEY_BYTES);
     else if (key)
-        *rc = db_key_find(m->reader, key, &used, err);
+        *rc = key_is_used(req, key, &used, err);
     if (*rc) return NULL;
     if (used) {
         http_reply_empty(req);
@@ -68,14 +81,21 @@ struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
     return db_tx_new(m->db);
 }
 
+static void remove_key(const struct pending_key *p)
+{
+    struct pending_key **at = bucket_of(p->req->user, p->key);
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+}
+
 static void answer(void *ctx, int code, const det_err *err)
 {
     struct pending_key *p = ctx;
-    struct master *m = p->req->user;
-    struct pending_key **at = &m->pending_keys;
-    while (*at && *at != p)
-        at = &(*at)->next;
-    if (*at) *at = p->next;
+    if (p->key) {
+        remove_key(p);
+        key_settled(p->req->user, p->allocation_token, p->key, code);
+    }
     if (p->done)
         p->done(p->ctx, code, err);
     else if (code)
@@ -94,9 +114,12 @@ static struct pending_key *add_key(struct http_request *req, struct db_tx *tx)
     p->req = req;
     p->key = http_header(req, "Idempotency-Key");
     if (p->key) {
-        db_key_use(tx, p->key, clock_unix_us());
-        p->next = m->pending_keys;
-        m->pending_keys = p;
+        struct pending_key **first = bucket_of(m, p->key);
+        const struct live_allocation *a = identity_of(req)->allocation;
+        key_use(p->key, tx);
+        p->allocation_token = a ? a->row.token : 0;
+        p->next = *first;
+        *first = p;
     }
     return p;
 }

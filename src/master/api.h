@@ -26,6 +26,9 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
 int api_finish_later(struct http_request *req, struct db_tx *tx,
                      void (*done)(void *ctx, int code, const det_err *err), void *ctx);
 
+// For a request that has waited: what it is about may have ended, and then it is refused.
+int api_authenticate_again(struct http_request *req, det_err *err);
+
 enum { API_MAX_REPLY = 256 << 20 };
 
 // {"name": record}

@@ -234,18 +234,19 @@ static int take_metrics(struct http_request *req, bool all_durable, det_err *err
         struct metric_report r = report_of(t, body, i);
         rc = report_metrics(t, &r, tx, err);
     }
-    if (!rc) experiment_settle(t->experiment, tx);
+    if (!rc) {
+        db_trial_advance(tx, t->row.id, t->row.total_batches);
+        experiment_settle(t->experiment, tx);
+    }
     return api_finish(req, tx, rc, NULL);
 }
 
-// All that was submitted before is durable now. The trial may have ended meanwhile.
+// All that was submitted before is durable now.
 static void take_metrics_again(void *ctx, int code, const det_err *why)
 {
     struct http_request *req = ctx;
-    struct master *m = req->user;
     det_err err = *why;
-    if (!code && !set_find(&m->trials, identity_of(req)->session.trial_id))
-        code = det_fail(&err, DET_ESTATE, "the trial has ended");
+    if (!code) code = api_authenticate_again(req, &err);
     if (!code) code = take_metrics(req, true, &err);
     if (code) http_reply_error(req, &err);
 }

@@ -7,7 +7,7 @@
 #include <sodium.h>
 #include <sys/stat.h>
 
-enum { TOKEN_BYTES = 32, HASH_BYTES = 32 };
+enum { TOKEN_BYTES = 32 };
 
 static int read_key(struct master *m, const char *path, det_err *err)
 {
@@ -48,10 +48,10 @@ void auth_close(struct master *m)
 
 struct str auth_hash(const struct master *m, const char *token, struct arena *arena)
 {
-    unsigned char *hash = arena_alloc(arena, HASH_BYTES);
-    crypto_generichash(hash, HASH_BYTES, (const unsigned char *)token, strlen(token), m->token_key,
-                       sizeof m->token_key);
-    return (struct str){(const char *)hash, HASH_BYTES};
+    unsigned char *hash = arena_alloc(arena, AUTH_HASH_BYTES);
+    crypto_generichash(hash, AUTH_HASH_BYTES, (const unsigned char *)token, strlen(token),
+                       m->token_key, sizeof m->token_key);
+    return (struct str){(const char *)hash, AUTH_HASH_BYTES};
 }
 
 const char *auth_new_session(struct master *m, const struct session *session, struct arena *arena,
@@ -72,15 +72,55 @@ static bool has_param(const struct http_request *req, const char *name)
     return at && (at[n] == '}' || at[n] == ':' || at[n] == '*');
 }
 
-// Whatever a route is about must be the task's own.
-static int check_task(struct http_request *req, struct identity *who, enum http_auth needed,
-                      det_err *err)
+// --- tasks: they call often, so their sessions are kept in memory for as long as they run
+
+static int64_t session_number(const void *hash)
 {
-    struct master *m = req->user;
+    int64_t number;
+    memcpy(&number, hash, sizeof number);
+    return number;
+}
+
+static void remember_session(struct master *m, struct live_allocation *a, struct str hash)
+{
+    if (a->session_known || set_find(&m->sessions, session_number(hash.ptr))) return;
+    memcpy(a->session_hash, hash.ptr, sizeof a->session_hash);
+    set_add(&m->sessions, session_number(a->session_hash), a);
+    a->session_known = true;
+}
+
+void auth_forget_session(struct master *m, struct live_allocation *a)
+{
+    if (a->session_known) set_remove(&m->sessions, session_number(a->session_hash));
+    a->session_known = false;
+}
+
+static bool find_known(struct master *m, struct str hash, struct identity *who)
+{
+    struct live_allocation *a = set_find(&m->sessions, session_number(hash.ptr));
+    if (!a || sodium_memcmp(a->session_hash, hash.ptr, sizeof a->session_hash) != 0) return false;
+    who->allocation = a;
+    who->trial = a->trial;
+    who->session = (struct session){.user_id = a->trial->experiment->row.user_id,
+                                    .allocation_id = a->row.id,
+                                    .trial_id = a->row.trial_id};
+    return true;
+}
+
+static int find_run(struct master *m, struct str hash, struct identity *who, det_err *err)
+{
     who->trial = set_find(&m->trials, who->session.trial_id);
     who->allocation = who->trial ? who->trial->allocation : NULL;
     if (!who->allocation || !str_eqz(str_from(who->session.allocation_id), who->allocation->row.id))
         return det_fail(err, DET_EAUTH, "the run that this token belongs to has ended");
+    remember_session(m, who->allocation, hash);
+    return 0;
+}
+
+// Whatever a route is about must be the task's own.
+static int check_task(struct http_request *req, struct identity *who, enum http_auth needed,
+                      det_err *err)
+{
     const struct trial *t = &who->trial->row;
     bool own = needed == HTTP_AUTH_TASK || needed == HTTP_AUTH_ANY;
     if (has_param(req, "{trial")) own = own && http_param_int(req, "trial") == t->id;
@@ -114,15 +154,17 @@ int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
     if (!token)
         return det_fail(err, DET_EAUTH, "a token is needed: log in, or use the one of master.json");
     struct str hash = auth_hash(m, token, req->arena);
+    req->identity = who;
+    if (find_known(m, hash, who)) return check_task(req, who, needed, err);
     int rc = db_session_find(m->reader, hash, req->arena, &who->session, err);
     if (rc == DET_ENOTFOUND)
         return det_fail(err, DET_EAUTH, "the token is not known; log in again");
     if (rc) return rc;
     if (who->session.expires_us && who->session.expires_us <= clock_unix_us())
         return det_fail(err, DET_EAUTH, "the token has expired; log in again");
-    req->identity = who;
-    return who->session.allocation_id ? check_task(req, who, needed, err)
-                                      : check_user(req, who, needed, err);
+    if (!who->session.allocation_id) return check_user(req, who, needed, err);
+    rc = find_run(m, hash, who, err);
+    return rc ? rc : check_task(req, who, needed, err);
 }
 
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err)

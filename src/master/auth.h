@@ -29,5 +29,8 @@ const char *auth_new_session(struct master *m, const struct session *session, st
                              struct db_tx *tx);
 struct str auth_hash(const struct master *m, const char *token, struct arena *arena);
 
+// The run has ended: its token is worth nothing any more.
+void auth_forget_session(struct master *m, struct live_allocation *a);
+
 // DET_EDENIED unless the caller owns what belongs to a user, or is an administrator.
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err);

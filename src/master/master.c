@@ -241,6 +241,7 @@ static void close_all(struct master *m)
     set_done(&m->experiments);
     set_done(&m->trials);
     set_done(&m->allocations);
+    set_done(&m->sessions);
     users_close(m);
     events_close(m);
     auth_close(m);

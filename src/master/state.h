@@ -15,17 +15,23 @@
 
 struct waiter;
 
+enum { AUTH_HASH_BYTES = 32, PENDING_BUCKETS = 1024 };
+
 // An allocation from the wish for slots to the end of its processes.
 struct live_allocation {
     struct live_trial *trial;
     struct allocation row;
     struct arena arena;
-    int64_t request_id;        // of the scheduler: the order of the wishes
-    bool started;              // the resource manager has it
-    bool backfilled;           // it may have to give way
-    const char *session_token; // until the task has it
-    struct waiter *waiters;    // requests that wait for a signal
-    struct loop_timer timer;   // when patience ends
+    int64_t request_id;                    // of the scheduler: the order of the wishes
+    bool started;                          // the resource manager has it
+    bool backfilled;                       // it may have to give way
+    const char *session_token;             // until the task has it
+    uint8_t session_hash[AUTH_HASH_BYTES]; // of the task's token, once it has been used
+    bool session_known;                    // it is among master.sessions
+    char journal[UUID_TEXT_BYTES];         // that reports come from, see keys.h
+    int64_t journal_last;                  // the last number of it that is durable
+    struct waiter *waiters;                // requests that wait for a signal
+    struct loop_timer timer;               // when patience ends
     char *workdir;
 };
 
@@ -84,14 +90,15 @@ struct master {
     struct loop_timer schedule_timer, housekeeping_timer;
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
+    struct set sessions;            // those whose task has called, by the hash of their token
     int64_t next_experiment, next_trial, next_user, next_token, next_request;
     int lock_fd;
     char *url, *data_dir, *checkpoint_dir;
     const char *cluster_id;
     struct arena arena; // as long as the master
     uint8_t token_key[32];
-    struct throttle *throttle; // of logins
-    struct pending_key *pending_keys;
+    struct throttle *throttle;                         // of logins
+    struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct follower *followers;
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;

@@ -97,6 +97,22 @@ def test_users_and_passwords(det):
         expect('closed', (m.call('GET', 'me', token=token)[0], login(m, 'ann', 'another one')[0]), (401, 401))
 
 
+def test_a_task_goes_on_when_its_user_changes_the_password(det):
+    with Master(det) as m:
+        ann = m.post('users', {'username': 'ann', 'password': 'correct horse'})['user']
+        session = login(m, 'ann', 'correct horse')[1]['token']
+        e = m.post('experiments', {'config': 'entrypoint: "echo token $DET_SESSION_TOKEN; sleep 100"\n'
+                                             'searcher: {name: single}'}, token=session)['experiment']['id']
+        t, token = task_token(m, e)
+        m.good('PATCH', f'users/{ann["id"]}', {'password': 'another one'})
+        expect('her session', m.call('GET', 'me', token=session)[0], 401)
+        for _ in range(2):  # asked for, then remembered
+            expect('her task', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 200)
+        m.kill()
+        m.start()
+        expect('after a restart', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 200)
+
+
 def test_guessing_is_slowed_down(det):
     with Master(det) as m:
         m.post('users', {'username': 'ann', 'password': 'correct horse'})

@@ -10,11 +10,12 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import Failure, Master, expect, wait_for  # noqa: E402
 
-N_CLIENTS = 4
+N_CLIENTS = 8
 
 
 class Client(threading.Thread):
@@ -23,6 +24,8 @@ class Client(threading.Thread):
     def __init__(self, m, token, number):
         super().__init__(daemon=True)
         self.m, self.token, self.group = m, token, f'group{number}'
+        # Half of them number their reports, as the journals of our own clients do.
+        self.key = f'{uuid.uuid4()}:' if number % 2 else f'{self.group}-'
         self.acked, self.stop, self.refused = 0, False, 0
 
     def run(self):
@@ -32,7 +35,7 @@ class Client(threading.Thread):
                                                   'metrics': {'loss': step, 'text': 'x' * 200}}]}
             try:
                 status, answer = self.m.call('POST', 'trials/1/metrics', body, token=self.token,
-                                             headers={'Idempotency-Key': f'{self.group}-{step}'})
+                                             headers={'Idempotency-Key': f'{self.key}{step}'})
             except OSError:
                 status = 0
             if status == 200:

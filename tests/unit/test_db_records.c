@@ -248,6 +248,7 @@ static void report(struct db_tx *tx, int64_t run, const char *group, int64_t ste
                                     .time_us = 10 * steps,
                                     .metrics = doc_of(metrics)};
     db_metrics_add(tx, &m);
+    db_trial_advance(tx, 1, steps);
 }
 
 static struct metric_summary summary_of(const char *group, const char *name)

@@ -68,6 +68,27 @@ static void test_write__a_key_is_used_once(void **state)
     assert_false(used);
 }
 
+static void test_write__a_journal_keeps_its_last_number(void **state)
+{
+    (void)state;
+    static const int64_t numbers[] = {1, 3, 2};
+    int64_t last = -1;
+    assert_int_equal(db_journal_find(reader, "j", &last, &err), 0);
+    assert_int_equal(last, 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct db_tx *tx = db_tx_new(db);
+        db_journal_use(tx, "j", numbers[i], 1000);
+        must_run(tx);
+    }
+    assert_int_equal(db_journal_find(reader, "j", &last, &err), 0);
+    assert_int_equal(last, 3);
+    struct db_tx *tx = db_tx_new(db);
+    db_keys_forget(tx, 1001);
+    must_run(tx);
+    assert_int_equal(db_journal_find(reader, "j", &last, &err), 0);
+    assert_int_equal(last, 0);
+}
+
 static int n_done;
 
 static void expect_order(void *ctx, int code, const det_err *e)
@@ -293,6 +314,7 @@ static void test_open__refuses_newer_and_foreign_files(void **state)
 RUN_TESTS(DB_TEST(test_write__a_refused_transaction_leaves_nothing),
           DB_TEST(test_write__others_of_the_batch_are_not_touched),
           DB_TEST(test_write__a_key_is_used_once),
+          DB_TEST(test_write__a_journal_keeps_its_last_number),
           DB_TEST(test_write__reports_in_order_through_a_descriptor),
           DB_TEST(test_write__closing_does_what_was_submitted),
           DB_TEST(test_write__files_are_private), FAILING_TEST(test_write__a_full_disk_is_survived),
