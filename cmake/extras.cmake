@@ -76,6 +76,8 @@ if(DET_BENCH)
   add_executable(bench-engine bench/engine.c tests/support/models.c)
   target_include_directories(bench-engine PRIVATE tests)
   target_link_libraries(bench-engine PRIVATE optim)
+  add_executable(bench-ingest bench/ingest.c)
+  target_link_libraries(bench-ingest PRIVATE sys)
   add_executable(bench-search bench/search.c)
   target_link_libraries(bench-search PRIVATE search sys)
 

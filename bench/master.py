@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""The master under load, each figure beside its goal: a table and a line of JSON.
+
+master.py BUILD [FIGURE ...]
+
+start     from the start of a master to its first answer, and the memory it then has; the size of what is installed
+create    from `det experiment create` to the first line of the task in the database
+ingest    metric reports of 64 trials that are acknowledged, hence in the log of the database and synced
+trials    a search of 1,000 trials at once, each a process that does nothing
+list      pages of the list of 100,000 trials of one experiment
+
+Times of the master itself are those of its processor, so that other work on the machine matters little.
+"""
+import contextlib
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'tests', 'support'))
+from master import Master, wait_for  # noqa: E402
+
+TICKS = os.sysconf('SC_CLK_TCK')
+
+
+def cpu_seconds(pid):
+    with open(f'/proc/{pid}/stat') as f:
+        fields = f.read().rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def rss_mb(pid, name='VmRSS'):
+    with open(f'/proc/{pid}/status') as f:
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith(name + ':'))
+
+
+class Connection:
+    """One that stays open."""
+
+    def __init__(self, m):
+        self.c = http.client.HTTPConnection(m.host, timeout=60)
+        self.headers = {'Authorization': 'Bearer ' + m.token}
+
+    def get(self, path):
+        self.c.request('GET', '/api/v1/' + path, headers=self.headers)
+        r = self.c.getresponse()
+        text = r.read()
+        if r.status != 200:
+            raise SystemExit(f'GET {path}: {r.status} {text[:200]}')
+        return text
+
+
+def part(values, share):
+    return sorted(values)[int((len(values) - 1) * share)]
+
+
+def bench_start(build, add):
+    times = []
+    for _ in range(10):
+        with tempfile.TemporaryDirectory(prefix='det-bench-') as folder:
+            begin = time.monotonic()
+            process = subprocess.Popen([f'{build}/det', 'master', '--data', folder, '--port', '0'],
+                                       stderr=subprocess.DEVNULL)
+            path = os.path.join(folder, 'master.json')
+            answer = None
+            while answer != 200:
+                try:
+                    with open(path) as f:
+                        c = http.client.HTTPConnection(json.load(f)['url'].split('//')[1])
+                    c.request('GET', '/healthz')
+                    answer = c.getresponse().status
+                except (OSError, ValueError):
+                    time.sleep(0.0005)
+            times.append((time.monotonic() - begin) * 1e3)
+            rss = rss_mb(process.pid)
+            process.terminate()
+            process.wait()
+    add('master: start to first answer', statistics.median(times), '<=', 50, 'ms')
+    add('master: memory when idle', rss, '<=', 20, 'MB')
+    with tempfile.TemporaryDirectory(prefix='det-bench-') as folder:
+        subprocess.run(['cmake', '--install', build, '--prefix', folder, '--strip'], check=True,
+                       stdout=subprocess.DEVNULL)
+        size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(folder) for name in names)
+    add('installed size', size / 1e6, '<=', 10, 'MB')
+
+
+def bench_create(build, add):
+    times = []
+    with Master(f'{build}/det') as m, tempfile.TemporaryDirectory() as folder:
+        with open(f'{folder}/c.yaml', 'w') as f:
+            f.write('entrypoint: "echo hello"\nsearcher: {name: single}\n')
+        c = Connection(m)
+        env = {**os.environ, 'DET_MASTER': 'http://' + m.host, 'DET_TOKEN': m.token, 'XDG_DATA_HOME': folder}
+        for i in range(1, 11):
+            begin = time.monotonic()
+            subprocess.run([f'{build}/det', 'experiment', 'create', f'{folder}/c.yaml'], check=True, env=env,
+                           stdout=subprocess.DEVNULL)
+            while b'hello' not in c.get(f'trials/{i}/logs'):
+                time.sleep(0.001)
+            times.append((time.monotonic() - begin) * 1e3)
+            m.wait_experiment(i, 'STATE_COMPLETED')
+    add('experiment create to the first line of its log', statistics.median(times), '<=', 150, 'ms')
+
+
+def tokens_of(m, n):
+    """n trials that run, as TRIAL:TOKEN."""
+    m.create('entrypoint: "echo token $DET_SESSION_TOKEN; exec sleep 1000"\nresources: {slots_per_trial: 0}\n'
+             f'searcher: {{name: random, metric: x, max_trials: {n}, max_length: {{batches: 1}}, '
+             f'max_concurrent_trials: {n}}}')
+    for t in range(1, n + 1):
+        m.wait_line(t, 'token ')
+        yield f'{t}:' + next(x for x in m.lines(t) if x.startswith('token ')).split()[1]
+
+
+def bench_ingest(build, add):
+    with Master(f'{build}/det') as m:
+        tokens = list(tokens_of(m, 64))
+        for name, n_reports, rate in (('a report in each request', 1, 0), ('100 reports in each request', 100, 0),
+                                      ('10 in each, 10,000 a second', 10, 10000)):
+            command = [f'{build}/bench-ingest', m.host.split(':')[1], str(n_reports), str(rate)]
+            before = cpu_seconds(m.process.pid)
+            ran = subprocess.run([*command, '8', *tokens], stdout=subprocess.PIPE)
+            if ran.returncode:
+                sys.exit('the load could not be made')
+            load = json.loads(ran.stdout)
+            cpu = cpu_seconds(m.process.pid) - before
+            if rate:
+                add(f'{name}: acknowledged, 99 of 100 in', load['p99_ms'], '<=', 50, 'ms')
+                add(f'{name}: processors used', cpu / load['seconds'], '<=', 1, '')
+            else:
+                add(f'{name}: durable reports', load['reports'] / load['seconds'], '>=', 10000, '/s')
+                add(f'{name}: the same with one processor', load['reports'] / cpu, '>=', 10000, '/s')
+        m.post('experiments/1/kill')
+        m.wait_experiment(1, 'STATE_CANCELED')
+
+
+FIGURES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_')}
+
+
+def main():
+    build, chosen = os.path.realpath(sys.argv[1]), sys.argv[2:]
+    rows = []
+
+    def add(name, value, sign, goal, unit):
+        good = value <= goal if sign == '<=' else value >= goal
+        rows.append({'name': name, 'value': round(value, 3), 'goal': goal, 'unit': unit, 'good': good})
+        print(f'{name:<58} {value:>10.1f} {unit:<3} {sign} {goal:<6} {"" if good else "MISSED"}', flush=True)
+    print(f'load of the machine before: {os.getloadavg()[0]:.1f}')
+    for name, figure in FIGURES.items():
+        if not chosen or name in chosen:
+            figure(build, add)
+    print(json.dumps({'bench': 'master', 'figures': rows}))
+
+
+if __name__ == '__main__':
+    main()
