@@ -70,12 +70,13 @@ static void make_request(struct connection *c, const struct load *load)
     struct buf body = BUF_INIT(MAX_BODY);
     write_body(c, load, &body);
     buf_clear(&c->request);
-    buf_printf(&c->request,
-               "POST /api/v1/trials/%.*s/metrics HTTP/1.1\r\nHost: 127.0.0.1:%lld\r\n"
-               "Authorization: Bearer %.*s\r\nContent-Type: application/json\r\n"
-               "Idempotency-Key: 00000000-0000-4000-8000-%012lld:%lld\r\nContent-Length: %zu\r\n\r\n",
-               STR_ARG(c->trial), (long long)load->port, STR_ARG(c->token), (long long)c->number,
-               (long long)c->step, body.len);
+    buf_printf(
+        &c->request,
+        "POST /api/v1/trials/%.*s/metrics HTTP/1.1\r\nHost: 127.0.0.1:%lld\r\n"
+        "Authorization: Bearer %.*s\r\nContent-Type: application/json\r\n"
+        "Idempotency-Key: 00000000-0000-4000-8000-%012lld:%lld\r\nContent-Length: %zu\r\n\r\n",
+        STR_ARG(c->trial), (long long)load->port, STR_ARG(c->token), (long long)c->number,
+        (long long)c->step, body.len);
     buf_add(&c->request, body.ptr, body.len);
     buf_done(&body);
     c->n_sent = c->n_answer = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The master under load, each figure beside its goal: a table and a line of JSON.
 
-master.py BUILD [FIGURE ...]
+master.py BUILD [-v] [FIGURE ...]
 
 start     from the start of a master to its first answer, and the memory it then has; the size of what is installed
 create    from `det experiment create` to the first line of the task in the database
@@ -84,8 +84,9 @@ def bench_start(build, add):
     with tempfile.TemporaryDirectory(prefix='det-bench-') as folder:
         subprocess.run(['cmake', '--install', build, '--prefix', folder, '--strip'], check=True,
                        stdout=subprocess.DEVNULL)
-        size = sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(folder) for name in names)
-    add('installed size', size / 1e6, '<=', 10, 'MB')
+        files = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+        size = sum(os.lstat(path).st_size for path in files if not path.endswith('.a'))
+    add('installed size, without the static library', size / 1e6, '<=', 10, 'MB')
 
 
 def bench_create(build, add):
@@ -94,7 +95,8 @@ def bench_create(build, add):
         with open(f'{folder}/c.yaml', 'w') as f:
             f.write('entrypoint: "echo hello"\nsearcher: {name: single}\n')
         c = Connection(m)
-        env = {**os.environ, 'DET_MASTER': 'http://' + m.host, 'DET_TOKEN': m.token, 'XDG_DATA_HOME': folder}
+        env = {**os.environ, 'DET_HOME': m.data, 'XDG_CONFIG_HOME': folder}
+        env.pop('DET_MASTER', None)
         for i in range(1, 11):
             begin = time.monotonic()
             subprocess.run([f'{build}/det', 'experiment', 'create', f'{folder}/c.yaml'], check=True, env=env,
@@ -138,17 +140,77 @@ def bench_ingest(build, add):
         m.wait_experiment(1, 'STATE_CANCELED')
 
 
+def bench_trials(build, add):
+    n = 1000
+    with Master(f'{build}/det', '--slots', str(n)) as m:
+        ran = os.path.join(m.data, 'ran')
+        os.mkfifo(ran + '.end')  # they wait for somebody to write to it
+        c, waits = Connection(m), []
+        begin = time.monotonic()
+        e = m.create(f'entrypoint: "echo $DET_TRIAL_ID >> {ran}; read end < {ran}.end || true"\n'
+                     f'searcher: {{name: random, metric: x, max_trials: {n}, max_length: {{batches: 1}}, '
+                     f'max_concurrent_trials: {n}}}')
+        all_run = None
+
+        def look():
+            nonlocal all_run
+            asked = time.monotonic()
+            row = json.loads(c.get(f'experiments/{e}'))['experiment']
+            waits.append((time.monotonic() - asked) * 1e3)
+            if not all_run and os.path.exists(ran) and open(ran).read().count('\n') == n:
+                all_run = time.monotonic() - begin
+                open(ran + '.end', 'w').close()
+            return row['state'] == 'STATE_COMPLETED'
+        wait_for(look, 'the trials to end', 120)
+        memory = rss_mb(m.process.pid, 'VmHWM')
+        with open(ran) as f:
+            started = f.read().split()
+        trials = m.trials(e, limit=-1)
+    once = len(set(started)) == len(started) == n and all(t['state'] == 'STATE_COMPLETED' for t in trials)
+    add(f'{n} trials at once: all run after', all_run, '<=', 15, 's')
+    add(f'{n} trials at once: each ran once (1: yes)', once, '>=', 1, '')
+    add(f'{n} trials at once: most memory', memory, '<=', 100, 'MB')
+    add(f'{n} trials at once: other requests, 99 of 100 in', part(waits, 0.99), '<=', 100, 'ms')
+
+
+def bench_list(build, add):
+    n = 100000
+    with Master(f'{build}/det') as m:
+        e = m.create('entrypoint: "true"\nsearcher: {name: single}')
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        m.stop()
+        subprocess.run([f'{build}/bench-fill', os.path.join(m.data, 'det.db'), str(e), str(n)], check=True)
+        begin = time.monotonic()
+        m.start()
+        add('start with 100,000 trials to the first answer', (time.monotonic() - begin) * 1e3, '<=', 300, 'ms')
+        c = Connection(m)
+        pages = ['limit=20', 'limit=20&offset=5000', 'limit=20&sortBy=searcherMetricValue',
+                 'limit=20&sortBy=searcherMetricValue&orderBy=ORDER_BY_DESC', 'limit=20&states=STATE_ERROR',
+                 'limit=20&states=STATE_ERROR&sortBy=startTime', 'limit=20&sortBy=restarts&after=50000']
+        worst = 0
+        for page in pages:
+            times = []
+            for _ in range(50):
+                begin = time.monotonic()
+                c.get(f'experiments/{e}/trials?{page}')
+                times.append((time.monotonic() - begin) * 1e3)
+            if '-v' in sys.argv:
+                print(f'  {page}: {statistics.median(times):.1f} ms, {part(times, 0.99):.1f} ms')
+            worst = max(worst, part(times, 0.99))
+        add('a page of 100,000 trials, 99 of 100 of the slowest order in', worst, '<=', 20, 'ms')
+
+
 FIGURES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_')}
 
 
 def main():
-    build, chosen = os.path.realpath(sys.argv[1]), sys.argv[2:]
+    build, chosen = os.path.realpath(sys.argv[1]), [x for x in sys.argv[2:] if x != '-v']
     rows = []
 
     def add(name, value, sign, goal, unit):
         good = value <= goal if sign == '<=' else value >= goal
         rows.append({'name': name, 'value': round(value, 3), 'goal': goal, 'unit': unit, 'good': good})
-        print(f'{name:<58} {value:>10.1f} {unit:<3} {sign} {goal:<6} {"" if good else "MISSED"}', flush=True)
+        print(f'{name:<64} {value:>10.1f} {unit:<3} {sign} {goal:<6} {"" if good else "MISSED"}', flush=True)
     print(f'load of the machine before: {os.getloadavg()[0]:.1f}')
     for name, figure in FIGURES.items():
         if not chosen or name in chosen:

@@ -34,6 +34,9 @@ if(DET_TESTS)
   add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
            $<TARGET_FILE:det> 1000)
   set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME e2e_search_kills_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/search_kills.py
+           $<TARGET_FILE:det> 50)
+  set_tests_properties(e2e_search_kills_long PROPERTIES LABELS long TIMEOUT 3600)
 endif()
 
 # Comparison of the engine with torch (python3-torch), see tests/parity/. The threads of torch spin
@@ -78,6 +81,8 @@ if(DET_BENCH)
   target_link_libraries(bench-engine PRIVATE optim)
   add_executable(bench-ingest bench/ingest.c)
   target_link_libraries(bench-ingest PRIVATE sys)
+  add_executable(bench-fill bench/fill.c)
+  target_link_libraries(bench-fill PRIVATE db)
   add_executable(bench-search bench/search.c)
   target_link_libraries(bench-search PRIVATE search sys)
 

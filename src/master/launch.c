@@ -152,6 +152,7 @@ struct prepare {
     bool has_hook;
     int rc;
     det_err err;
+    struct prepare *next; // that is started after it
 };
 
 // bind_mounts of a configuration: here, links in the working directory.
@@ -183,23 +184,60 @@ static void prepare(void *ctx)
     if (!p->rc) p->rc = make_links(p, &p->err);
 }
 
-static void prepared(void *ctx)
+static void prepare_free(struct prepare *p)
 {
-    struct prepare *p = ctx;
-    struct live_allocation *a = p->allocation;
-    bool has_hook = p->has_hook;
-    int rc = p->rc;
-    det_err err = p->err;
     arena_done(&p->arena);
     free(p->archive);
     free(p->workdir);
     free(p);
+}
+
+static void start_prepared(struct prepare *p)
+{
+    struct live_allocation *a = p->allocation;
+    bool has_hook = p->has_hook;
+    int rc = p->rc;
+    det_err err = p->err;
+    prepare_free(p);
     if (a->row.kill)
         allocation_abandon(a, EXIT_NONE, "it was killed before it began");
     else if (rc)
         allocation_abandon(a, rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, err.msg);
     else
         start(a, has_hook);
+}
+
+// Starting a process takes milliseconds: one in each turn of the loop, so that a thousand trials
+// that begin at once do not keep everybody else waiting.
+static void start_next(void *ctx)
+{
+    struct master *m = ctx;
+    struct prepare *p = m->prepared;
+    m->prepared = p->next;
+    if (m->prepared) loop_timer_set(m->loop, &m->launch_timer, 0);
+    start_prepared(p);
+}
+
+static void prepared(void *ctx)
+{
+    struct prepare *p = ctx;
+    struct master *m = p->allocation->trial->experiment->master;
+    struct prepare **last = &m->prepared;
+    while (*last)
+        last = &(*last)->next;
+    *last = p;
+    if (last != &m->prepared) return;
+    m->launch_timer = (struct loop_timer){.fn = start_next, .ctx = m};
+    loop_timer_set(m->loop, &m->launch_timer, 0);
+}
+
+void launch_close(struct master *m)
+{
+    for (struct prepare *p; (p = m->prepared);) {
+        m->prepared = p->next;
+        prepare_free(p);
+    }
+    loop_timer_clear(m->loop, &m->launch_timer);
 }
 
 static void add_links(struct prepare *p, const struct exp_config *cfg)

@@ -20,6 +20,7 @@
 #include <sodium.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -127,6 +128,20 @@ static int open_rm(struct master *m, det_err *err)
     return loop_watch(m->loop, &m->rm_watch, EPOLLIN, err);
 }
 
+// A task needs a descriptor, a client another one. Most systems let a program have 1024 until it
+// asks for more. Tasks inherit the number, and some programs go through all that they might have,
+// so it is not made larger than anybody needs.
+static void raise_file_limit(void)
+{
+    const rlim_t wanted = 16384;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted) return;
+    limit.rlim_cur = MIN(limit.rlim_max, wanted);
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        log_warn("cannot have more than %llu files open: %s", (unsigned long long)limit.rlim_cur,
+                 strerror(errno));
+}
+
 // --- the server
 
 static struct http_server *listen_on(struct master *m, int port, det_err *err)
@@ -231,6 +246,7 @@ static void drain(struct master *m)
 static void close_all(struct master *m)
 {
     drain(m);
+    launch_close(m);
     http_server_free(m->server);
     worker_free(m->worker);
     while (m->experiments.n) {
@@ -262,6 +278,7 @@ int master_run(const struct master_opts *opts, det_err *err)
     m.loop = loop_new(err);
     if (!m.loop) return err->code;
     schedule_start(&m);
+    raise_file_limit();
     int rc = open_all(&m, err);
     if (!rc) {
         erase_resume(&m);

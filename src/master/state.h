@@ -77,6 +77,7 @@ struct live_experiment {
 };
 
 struct follower;
+struct prepare;
 
 struct master {
     struct master_opts opts;
@@ -87,7 +88,8 @@ struct master {
     struct rm *rm;
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
-    struct loop_timer schedule_timer, housekeeping_timer;
+    struct loop_timer schedule_timer, housekeeping_timer, launch_timer;
+    struct prepare *prepared;       // tasks to be started, the next one first
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
     struct set sessions;            // those whose task has called, by the hash of their token
@@ -177,6 +179,9 @@ void wake_waiters(struct live_allocation *a, bool preempt);
 // Prepares files in the background, then starts.
 void launch(struct live_allocation *a);
 void launch_clean(struct master *m, const char *workdir); // in the background; NULL: nothing
+
+// What was to be started next is not; the next master will see that.
+void launch_close(struct master *m);
 
 // --- schedule.c
 

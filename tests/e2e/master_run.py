@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Experiments from the first request to the last, with real processes."""
+import contextlib
 import http.client
 import json
 import os
+import resource
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
@@ -116,6 +118,29 @@ def test_what_people_write_about_experiments(det):
         status, why = m.call('POST', f'experiments/{e}/pause')
         expect('pause', (status, why['detail']), (409, 'cannot pause: experiment in terminal state COMPLETED'))
         m.post(f'experiments/{e}/kill')  # silently
+
+
+def test_many_trials_run_at_once(det):
+    """More than the usual limit of open files would let a program watch, if that were small."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (48, hard))
+    try:
+        with Master(det, '--slots', '80') as m:
+            ran, end = os.path.join(m.data, 'ran'), os.path.join(m.data, 'end')
+            os.mkfifo(end)
+            e = m.create(f'entrypoint: "echo $DET_TRIAL_ID >> {ran}; read line < {end} || true"\nsearcher: {{name: random,'
+                         ' max_trials: 80, max_length: {batches: 1}, max_concurrent_trials: 80}')
+
+            def started():
+                with contextlib.suppress(FileNotFoundError), open(ran) as f:
+                    return f.read().split()
+            wait_for(lambda: len(started() or []) == 80, 'all of them to run')
+            open(end, 'w').close()
+            m.wait_experiment(e, 'STATE_COMPLETED')
+            expect('each ran once', sorted(map(int, started())), list(range(1, 81)))
+            expect('none failed', {(t['state'], t['runId']) for t in m.trials(e, limit=-1)}, {('STATE_COMPLETED', 1)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_deleting_takes_the_files_too(det):
