@@ -81,7 +81,9 @@ static void note_validation(struct live_trial *t, const struct metric_report *r)
 
 // --- a new run
 
-// What earlier runs reported beyond the point where this one goes on no longer counts.
+// What earlier runs reported beyond the point where this one goes on no longer counts. Each group
+// goes on at a point of its own: a run that was killed between its validation and its checkpoint is
+// followed by one that trains, and then validates, at the same steps again.
 static int roll_back(struct live_trial *t, const struct metric_report *first, struct db_tx *tx,
                      det_err *err)
 {
@@ -96,7 +98,7 @@ static int roll_back(struct live_trial *t, const struct metric_report *first, st
     arena_done(&t->latest);
     t->row.best_validation = t->row.latest_validation = NULL;
     t->row.searcher_metric = NAN;
-    t->row.total_batches = first->steps_completed;
+    if (t->reported_run != first->run_id) t->row.total_batches = first->steps_completed;
     for (size_t i = 0; i < list.n && all[i].steps_completed <= first->steps_completed; i++)
         if (!same_group || all[i].steps_completed < first->steps_completed)
             note_validation(t, &all[i]);
@@ -106,11 +108,12 @@ out:
     return rc;
 }
 
-static int begin_run(struct live_trial *t, const struct metric_report *first, struct db_tx *tx,
-                     det_err *err)
+// The first report of a group in this run.
+static int begin_group(struct live_trial *t, const struct metric_report *first, struct db_tx *tx,
+                       det_err *err)
 {
     int rc = first->run_id > 1 ? roll_back(t, first, tx, err) : 0;
-    if (rc) return rc;
+    if (rc || t->reported_run == first->run_id) return rc;
     trial_forget_reports(t);
     t->reported_run = first->run_id;
     return 0;
@@ -189,14 +192,15 @@ int report_metrics(struct live_trial *t, const struct metric_report *r, struct d
                    det_err *err)
 {
     bool first = t->reported_run != r->run_id, validates = str_eqz(str_from(r->group), validation);
-    int rc = first ? begin_run(t, r, tx, err) : 0;
+    bool first_of_group = first || find_group(t, r->group)->steps < 0;
+    int rc = first_of_group ? begin_group(t, r, tx, err) : 0;
     if (rc) return rc;
     struct reported *g = find_group(t, r->group);
     g->steps = MAX(g->steps, r->steps_completed);
     t->row.total_batches = MAX(t->row.total_batches, r->steps_completed);
     db_metrics_add(tx, r);
     if (validates) take_validation(t, r, tx);
-    if (first || validates) trial_save(t, tx);
+    if (first_of_group || validates) trial_save(t, tx);
     return 0;
 }
 

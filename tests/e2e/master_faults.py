@@ -188,6 +188,26 @@ complete(operation()['op']['validateAfter']['length'], 0.7)
         expect('latest', t['latestValidation']['totalBatches'], 3)
 
 
+def test_a_new_run_repeats_a_validation(det):
+    """Killed after a validation, before the checkpoint: the next run trains and validates the same steps again."""
+    train = '''
+from task import *
+ready()
+report('training', 2, loss=1.0)
+report('validation', 2, err=1.0 / run)
+if run == 1: os._exit(1)
+complete(operation()['op']['validateAfter']['length'], 1.0 / run)
+'''
+    with Master(det) as m:
+        e = m.create(SINGLE % 2 + 'max_restarts: 1', {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        reports = m.get('trials/1/metrics?group=validation')['metrics']
+        expect('validation', [(r['stepsCompleted'], r['metrics']['err']) for r in reports], [(2, 0.5)])
+        t = m.get('trials/1')
+        expect('counted once', t['summaryMetrics']['validation']['err']['count'], 1)
+        expect('best', (t['trial']['searcherMetricValue'], t['trial']['totalBatchesProcessed']), (0.5, 2))
+
+
 def test_reports_of_one_step_are_joined(det):
     train = '''
 from task import *
