@@ -5,8 +5,27 @@
 #include "cli/remote.h"
 #include "cli/show.h"
 
+// The last things that the program itself printed: usually what went wrong.
+static void add_last_words(struct remote *r, int64_t trial, struct buf *out)
+{
+    enum { PAGE = 20, N_SHOWN = 3 };
+    const struct doc *page =
+        remote_get(r, "/trials/%lld/logs?limit=%d&orderBy=ORDER_BY_DESC", (long long)trial, PAGE);
+    const struct doc *lines = doc_find(page, "logs"), *shown[N_SHOWN];
+    int n = 0;
+    for (const struct doc *l = lines ? lines->first : NULL; l && n < N_SHOWN; l = l->next) {
+        const struct doc *rank = doc_find(l, "rankId"); // not there: the master's own words
+        if (rank && rank->kind == DOC_INT) shown[n++] = l;
+    }
+    while (n-- > 0) {
+        struct str text = str_from(doc_text(shown[n], "log"));
+        if (text.len && text.ptr[text.len - 1] == '\n') text.len--;
+        buf_printf(out, "    | %.*s\n", STR_ARG(text));
+    }
+}
+
 // Sentences about one trial that did not go well.
-static void explain_trial(struct buf *out, const struct doc *t)
+static void explain_trial(struct remote *r, struct buf *out, const struct doc *t)
 {
     int64_t restarts = doc_whole(t, "restarts");
     const char *reason = doc_text(t, "reason"), *doing = doc_text(t, "runnerState");
@@ -14,9 +33,10 @@ static void explain_trial(struct buf *out, const struct doc *t)
     buf_printf(out, "  trial %lld: ", (long long)doc_whole(t, "id"));
     show_value(out, doc_find(t, "state"), SHOW_STATE);
     if (*doing) buf_printf(out, ", %s", doing);
-    if (restarts) buf_printf(out, ", failed %lld times", (long long)restarts);
+    if (restarts) buf_printf(out, ", restarted %lld times", (long long)restarts);
     if (*reason) buf_printf(out, ": %s", reason);
     buf_addc(out, '\n');
+    if (!strcmp(doc_text(t, "state"), "STATE_ERROR")) add_last_words(r, doc_whole(t, "id"), out);
 }
 
 static void explain_queue(struct buf *out, const struct doc *jobs, int64_t experiment)
@@ -45,7 +65,7 @@ static bool explain(struct remote *r, const char *id, struct buf *out)
     explain_queue(out, doc_find(jobs, "jobs"), doc_whole(e, "id"));
     const struct doc *list = doc_find(trials, "trials");
     for (const struct doc *t = list ? list->first : NULL; t; t = t->next)
-        explain_trial(out, t);
+        explain_trial(r, out, t);
     return true;
 }
 

@@ -39,7 +39,7 @@ static bool on_event(void *ctx, const struct http_event *event)
     const struct doc *line = json_parse(&arena, event->data, NULL, &diags);
     if (line) print_line(line);
     arena_done(&arena);
-    return true;
+    return fflush(stdout) == 0; // whoever reads it waits for this line, or has gone
 }
 
 static int print_all(struct remote *r, int64_t trial)
@@ -125,6 +125,8 @@ static int report_end(const struct doc *experiment)
         show_value(&out, best, SHOW_PLAIN);
         buf_printf(&out, " by trial %lld", (long long)doc_whole(experiment, "bestTrialId"));
     }
+    if (!strcmp(doc_text(experiment, "state"), "STATE_ERROR"))
+        buf_printf(&out, "; 'det why %lld' says more", (long long)doc_whole(experiment, "id"));
     buf_addc(&out, '\n');
     print_data(buf_str(&out));
     buf_done(&out);
@@ -134,6 +136,7 @@ static int report_end(const struct doc *experiment)
 int follow_experiment(struct remote *r, int64_t id)
 {
     bool terminal = isatty(STDERR_FILENO);
+    fflush(stdout); // what was said before is not held back until the end
     for (;; pause_ms(POLL_MS)) {
         const struct doc *answer = remote_get(r, "/experiments/%lld", (long long)id);
         const struct doc *experiment = doc_find(answer, "experiment");

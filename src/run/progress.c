@@ -34,9 +34,11 @@ void progress_done(struct progress *p)
 // "loss 0.2503  error 0.1"
 static void put_metrics(struct buf *out, const det_metrics *m)
 {
-    for (int i = 0; i < det_metrics_len(m); i++)
-        buf_printf(out, "%s%s %.4g", i ? "  " : "", det_metrics_name(m, i),
-                   det_metrics_at(m, 0, i));
+    for (int i = 0; i < det_metrics_len(m); i++) {
+        double value = det_metrics_at(m, 0, i);
+        if (isnan(value)) value = NAN; // which sign it has says nothing
+        buf_printf(out, "%s%s %.4g", i ? "  " : "", det_metrics_name(m, i), value);
+    }
 }
 
 // "1:02:03" or "2:03"

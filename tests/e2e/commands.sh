@@ -87,6 +87,13 @@ run "$det" why 2
 expect_out "Experiment 2 is ACTIVE"
 run "$det" job list
 expect_out "SCHEDULED"
+mkfifo lines
+"$det" trial logs 2 -f >lines &
+follower=$!
+run grep -m 1 started lines # comes while the trial goes on
+expect_out "started"
+kill $follower
+wait $follower || true
 run "$det" experiment kill 2
 expect_status 0
 run "$det" experiment wait 2
@@ -98,6 +105,17 @@ run "$det" experiment fork 1 --paused
 expect_out "Created experiment 3"
 run "$det" experiment delete 3
 expect_status 1
+
+# --- one that fails
+
+echo 'echo this is what went wrong >&2; exit 3' >code/run.sh
+run "$det" experiment create code/const.yaml code -f --config max_restarts=0
+expect_status 1
+expect_out "Experiment 4: ERROR"
+expect_out "'det why 4' says more"
+run "$det" why 4
+expect_out "Experiment 4 is ERROR"
+expect_out "    | this is what went wrong"
 
 # --- users
 
