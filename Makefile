@@ -1,5 +1,5 @@
 # The entry points. What they do is in CMakePresets.json and scripts/.
-.PHONY: all demo check check-long bench lint fmt asan tsan fuzz cov docs install clean
+.PHONY: all demo check check-long bench lint fmt asan tsan fuzz cov install clean
 
 all:
 	scripts/build release
@@ -29,11 +29,9 @@ asan tsan cov:
 fuzz:
 	scripts/fuzz
 
-docs:
-	scripts/docs
-
 install: all
-	cmake --install build
+	cmake --install build $(if $(PREFIX),--prefix $(PREFIX))
+	[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 
 clean:
 	rm -rf build

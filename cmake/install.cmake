@@ -6,6 +6,8 @@ install(DIRECTORY include/det DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATC
 install(TARGETS det_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_BINARY_DIR}/libdet.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
+# From where det.pc is to the prefix, so that an installation can be moved.
+file(RELATIVE_PATH DET_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/det.pc.in det.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/det.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -72,6 +72,8 @@ void help_command(const struct command *c, struct buf *out);
 
 // The same as a manual page, in roff.
 void help_man(const struct command *c, struct buf *out);
+// As a section of the page of a program with many commands.
+void help_man_section(const struct command *c, struct buf *out);
 
 // "  name   first sentence of its help"
 void help_summary(const struct command *c, struct buf *out);

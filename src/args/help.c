@@ -1,7 +1,7 @@
 // Unit help.c: help texts from the rows of commands.
 #include "args/args.h"
 
-enum { LINE_MAX_CHARS = 80, OPTION_COLUMN = 24, COMMAND_COLUMN = 20 };
+enum { LINE_MAX_CHARS = 80, OPTION_COLUMN = 26, COMMAND_COLUMN = 32 };
 
 static struct str first_sentence(const char *help)
 {
@@ -9,11 +9,15 @@ static struct str first_sentence(const char *help)
     return end ? (struct str){help, (size_t)(end - help) + 1} : str_from(help);
 }
 
+// Goes on in a column; on the next line if the cursor is beyond it.
 static void pad(struct buf *out, size_t column, size_t at)
 {
-    do {
+    if (at >= column) {
+        buf_addc(out, '\n');
+        at = 0;
+    }
+    for (; at < column; at++)
         buf_addc(out, ' ');
-    } while (++at < column);
 }
 
 // Words from the given column on, in lines of at most 80 characters. The cursor is in that column
@@ -25,7 +29,7 @@ static void add_wrapped(struct buf *out, struct str text, size_t column)
         struct str word = str_cut(&text, ' ');
         if (at > column && at + 1 + word.len > LINE_MAX_CHARS) {
             buf_addc(out, '\n');
-            if (column) pad(out, column, 0);
+            pad(out, column, 0);
             at = column;
         } else if (at > column) {
             buf_addc(out, ' ');
@@ -97,6 +101,18 @@ static void put_man_option(struct buf *out, const struct option *o)
     buf_addc(out, '\n');
     put_roff(out, str_from(o->help));
     buf_addc(out, '\n');
+}
+
+void help_man_section(const struct command *c, struct buf *out)
+{
+    char line[80];
+    buf_addz(out, ".SS ");
+    put_roff(out, str_from(command_line(c, line, sizeof line)));
+    buf_printf(out, "%s%s%s\n", *c->args ? " " : "", c->args, c->n_options ? " [OPTIONS]" : "");
+    put_roff(out, str_from(c->help));
+    buf_addc(out, '\n');
+    for (size_t i = 0; i < c->n_options; i++)
+        put_man_option(out, &c->options[i]);
 }
 
 void help_man(const struct command *c, struct buf *out)

@@ -84,6 +84,7 @@ static int dispatch(char **words, int n)
         return dispatch(words + 2, n - 2);
     }
     if (is_one_of(words[0], "-h", "--help")) return help_print(NULL, NULL);
+    if (!strcmp(words[0], "--man")) return help_print_man();
     if (is_one_of(words[0], "-v", "--version")) words[0] = "version";
     if (n > 1 && is_noun(words[0]) && is_one_of(words[1], "-h", "--help"))
         return help_print(words[0], NULL);

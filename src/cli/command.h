@@ -10,3 +10,6 @@ extern const size_t n_commands;
 // Help goes to stdout. noun NULL: all commands; verb NULL: all commands of the noun. EXIT_USAGE if
 // there is none.
 int help_print(const char *noun, const char *verb);
+
+// The manual page of det, in roff, to stdout.
+int help_print_man(void);

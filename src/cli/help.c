@@ -33,6 +33,22 @@ int help_print(const char *noun, const char *verb)
     return n ? EXIT_OK : EXIT_USAGE;
 }
 
+int help_print_man(void)
+{
+    struct buf out = BUF_INIT(1 << 20);
+    buf_addz(&out, ".TH det 1\n.SH NAME\ndet \\- trains deep\\-learning models\n"
+                   ".SH SYNOPSIS\n.B det\nCOMMAND [ARGUMENTS] [OPTIONS]\n.SH COMMANDS\n");
+    for (size_t i = 0; i < n_commands; i++)
+        help_man_section(commands[i], &out);
+    buf_addz(&out, ".SH ENVIRONMENT\n"
+                   ".TP\n.B DET_MASTER\nAddress of the master to talk to.\n"
+                   ".TP\n.B DET_HOME\nWhere a master of this machine keeps everything.\n"
+                   ".SH SEE ALSO\n.BR det\\-run (1)\n");
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}
+
 static int run_help(const struct call *call)
 {
     return help_print(call->n_args > 0 ? call->args[0] : NULL,
