@@ -12,10 +12,17 @@ if(NOT DET_FUZZ)
   add_executable(det-run src/run/main.c)
   target_link_libraries(det-run PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive run ${layers})
   set_target_properties(det-run PROPERTIES ENABLE_EXPORTS ON)
-  add_custom_command(OUTPUT det-run.1 COMMAND det-run --man > det-run.1 VERBATIM)
-  add_custom_target(man ALL DEPENDS det-run.1)
   install(TARGETS det-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${PROJECT_BINARY_DIR}/det-run.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+  # Manual pages and completion are what the programs say about themselves.
+  add_custom_command(OUTPUT det.1 COMMAND det --man > det.1 VERBATIM)
+  add_custom_command(OUTPUT det-run.1 COMMAND det-run --man > det-run.1 VERBATIM)
+  add_custom_command(OUTPUT det.bash COMMAND det completion bash > det.bash VERBATIM)
+  add_custom_target(man ALL DEPENDS det.1 det-run.1 det.bash)
+  install(FILES ${PROJECT_BINARY_DIR}/det.1 ${PROJECT_BINARY_DIR}/det-run.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${PROJECT_BINARY_DIR}/det.bash RENAME det
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 
 # Tests of the real programs: each script gets the path of det; det-run is next to it.
@@ -23,6 +30,9 @@ if(DET_TESTS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh
        ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/(lib\\.sh|check_outputs\\.py|interrupt\\.py)$") # called by tests
+  if(DET_SANITIZE OR DET_FUZZ) # programs of users cannot be linked with what is sanitized
+    list(FILTER scripts EXCLUDE REGEX "/install\\.sh$")
+  endif()
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)
     add_test(NAME e2e_${test} COMMAND ${script} $<TARGET_FILE:det>)
@@ -153,4 +163,26 @@ if(DET_TESTS)
   add_test(NAME train_parity COMMAND /usr/bin/python3
            ${PROJECT_SOURCE_DIR}/tests/parity/train_parity.py $<TARGET_FILE:train_parity>)
   set_tests_properties(train_parity PROPERTIES LABELS parity TIMEOUT 300 ENVIRONMENT "${one_thread}")
+endif()
+
+# The MNIST example beside torch, on the real digits.
+if(DET_TESTS AND NOT DET_FUZZ)
+  add_executable(mnist_parity tests/parity/mnist_parity.c examples/mnist/model_def.c)
+  target_link_libraries(mnist_parity PRIVATE det_shared)
+  set(script /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/mnist_parity.py)
+  add_test(NAME mnist_parity COMMAND ${script} losses $<TARGET_FILE:mnist_parity>)
+  add_test(NAME mnist_parity_errors COMMAND ${script} errors $<TARGET_FILE:mnist_parity>)
+  set_tests_properties(mnist_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+  set_tests_properties(mnist_parity_errors PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT "${one_thread}")
+endif()
+
+# What documents say is done, and comes out as they say.
+if(DET_TESTS AND NOT DET_FUZZ AND NOT DET_SANITIZE)
+  foreach(document docs/tutorial-mnist docs/generic-api docs/guide-porting docs/guide-debugging
+          docs/guide-data)
+    string(REGEX REPLACE "^docs/" "" name ${document})
+    add_test(NAME docs_${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/docs/run.py ${PROJECT_BINARY_DIR}
+             ${PROJECT_SOURCE_DIR}/${document}.md)
+    set_tests_properties(docs_${name} PROPERTIES LABELS e2e TIMEOUT 600)
+  endforeach()
 endif()
