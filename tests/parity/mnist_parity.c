@@ -1,6 +1,6 @@
-// mnist_parity DIGITS CONFIG INITIAL SEED BATCHES: trains the trial of examples/mnist from the weights
-// in the checkpoint directory INITIAL, in the order that NumPy shuffles with SEED. Prints the loss of
-// each batch, and in the end the validation error, one number a line.
+// mnist_parity DIGITS CONFIG INITIAL SEED BATCHES: trains the trial of examples/mnist from the
+// weights in the checkpoint directory INITIAL, in the order that NumPy shuffles with SEED. Prints
+// the loss of each batch, and in the end the validation error, one number a line.
 #include <det/det.h>
 #include <stdio.h>
 #include <stdlib.h>
