@@ -12,15 +12,17 @@ if(NOT DET_FUZZ)
   add_executable(det-run src/run/main.c)
   target_link_libraries(det-run PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive run ${layers})
   set_target_properties(det-run PROPERTIES ENABLE_EXPORTS ON)
-  install(TARGETS det-run RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  add_executable(det-launch src/run/main_launch.c)
+  target_link_libraries(det-launch PRIVATE run)
+  install(TARGETS det-run det-launch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
   # Manual pages and completion are what the programs say about themselves.
-  add_custom_command(OUTPUT det.1 COMMAND det --man > det.1 VERBATIM)
-  add_custom_command(OUTPUT det-run.1 COMMAND det-run --man > det-run.1 VERBATIM)
+  foreach(program det det-run det-launch)
+    add_custom_command(OUTPUT ${program}.1 COMMAND ${program} --man > ${program}.1 VERBATIM)
+    install(FILES ${PROJECT_BINARY_DIR}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  endforeach()
   add_custom_command(OUTPUT det.bash COMMAND det completion bash > det.bash VERBATIM)
-  add_custom_target(man ALL DEPENDS det.1 det-run.1 det.bash)
-  install(FILES ${PROJECT_BINARY_DIR}/det.1 ${PROJECT_BINARY_DIR}/det-run.1
-          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  add_custom_target(man ALL DEPENDS det.1 det-run.1 det-launch.1 det.bash)
   install(FILES ${PROJECT_BINARY_DIR}/det.bash RENAME det
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
@@ -99,6 +101,9 @@ if(DET_BENCH)
   add_executable(bench-trial bench/trial.c tests/support/models.c)
   target_include_directories(bench-trial PRIVATE tests)
   target_link_libraries(bench-trial PRIVATE train)
+  add_executable(bench-ranks bench/ranks.c tests/support/models.c)
+  target_include_directories(bench-ranks PRIVATE tests)
+  target_link_libraries(bench-ranks PRIVATE train)
   add_executable(bench-loader bench/loader.c)
   target_link_libraries(bench-loader PRIVATE data)
 endif()
@@ -108,6 +113,9 @@ if(NOT DET_FUZZ)
   add_executable(mnist examples/plain/mnist.c)
   target_link_libraries(mnist PRIVATE optim data)
 endif()
+
+# Sums over ranks are loops over memory.
+target_compile_options(dist PRIVATE -O3)
 
 # The same seed gives the same trials on any processor.
 target_compile_options(search PRIVATE -ffp-contract=off)

@@ -7,7 +7,7 @@ enable_testing()
 function(det_layer name)
   cmake_parse_arguments(L "PURE" "" "USES;LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
-  list(FILTER sources EXCLUDE REGEX "/main\\.c$") # belongs to a program
+  list(FILTER sources EXCLUDE REGEX "/main(_[a-z]+)?\\.c$") # belongs to a program
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PUBLIC ${L_USES} m)

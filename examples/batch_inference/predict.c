@@ -3,7 +3,8 @@
 //     predict [CONFIG]
 //
 // In a job the configuration is that of the job. The model is made with the hyperparameters that
-// are in the checkpoint; predictions have the order of the dataset, whatever the batches are.
+// are in the checkpoint; predictions have the order of the dataset, whatever the batches are and
+// however many slots share them (det-launch --slots 8 ./predict ...).
 #include <det/det.h>
 #include <errno.h>
 #include <math.h>
@@ -49,7 +50,7 @@ int main(int argc, char **argv)
     det_tensor *logp = trial ? det_predict(trainer, trial, images(data)) : NULL;
     const char *output = logp ? det_config_str(data, "output") : "";
     int rc = det_check(&err);
-    if (!rc) {
+    if (!rc && det_trainer_rank(trainer) == 0) {
         det_scope_begin();
         rc = write_csv(output, logp, &err);
         det_scope_end();

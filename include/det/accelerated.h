@@ -225,6 +225,12 @@ typedef struct det_accel_processes {
     void *comm;
 } det_accel_processes;
 
+// The processes that det-launch has started, by its variables in the environment: the first thing
+// such a program does. Alone, *out is that of one process. det_accel_leave ends it; a process that
+// leaves early, or dies, makes the sums of the others fail, with its number.
+DET_API int det_accel_join(det_accel_processes *out, det_err *err);
+DET_API void det_accel_leave(det_accel_processes *p);
+
 typedef struct det_accel_opts {
     const det_accel_ops *ops;      // steps to replace; must outlive the trainer
     void *self;                    // for them: det_accel_self

@@ -1,6 +1,55 @@
 // Unit processes.c: what processes that train one model tell each other. Called by loop.c.
 #include "accel/accel.h"
 
+#include "dist/dist.h"
+
+// --- processes of one machine
+
+static int sum_values(struct dist *ranks, det_tensor *t, det_err *err)
+{
+    static const enum dist_type types[] = {
+        [DET_F32] = DIST_F32, [DET_F64] = DIST_F64, [DET_BF16] = DIST_BF16};
+    det_dtype dtype = det_dtype_of(t);
+    if (dtype != DET_F32 && dtype != DET_F64 && dtype != DET_BF16)
+        return det_fail(err, DET_EDTYPE, "processes can sum f32, f64 and bf16 only");
+    size_t n = (size_t)det_numel(t), n_bytes = n * det_dtype_size(dtype);
+    void *values = malloc(n_bytes + 1);
+    if (!values) return det_fail(err, DET_ENOMEM, "no memory for %zu bytes", n_bytes);
+    memcpy(values, det_data(t), n_bytes);
+    int rc = dist_all_reduce(ranks, "tensor", values, n, types[dtype], DIST_SUM, err);
+    if (!rc) det_write(t, values);
+    free(values);
+    return rc;
+}
+
+static void sum_over_ranks(void *comm, det_tensor *t)
+{
+    det_err err;
+    if (t && sum_values(comm, t, &err)) det_raise(err.code, "%s", err.msg);
+}
+
+int det_accel_join(det_accel_processes *out, det_err *err)
+{
+    struct dist *ranks;
+    *out = (det_accel_processes){.n = 1};
+    int rc = dist_join_env(&ranks, err);
+    if (rc || !ranks) return rc;
+    *out = (det_accel_processes){.n = dist_size(ranks),
+                                 .rank = dist_rank(ranks),
+                                 .local_rank = dist_rank(ranks),
+                                 .all_reduce = sum_over_ranks,
+                                 .comm = ranks};
+    return 0;
+}
+
+void det_accel_leave(det_accel_processes *p)
+{
+    if (p->all_reduce == sum_over_ranks) dist_leave(p->comm);
+    *p = (det_accel_processes){.n = 1};
+}
+
+// --- in the loop
+
 static void all_reduce(det_accel *t, det_tensor *x)
 {
     if (accel_running(t)) t->processes.all_reduce(t->processes.comm, x);

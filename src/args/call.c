@@ -103,7 +103,7 @@ int call_parse(struct call *call, char **argv, int n, det_err *err)
         const char *word = argv[i];
         int rc = 0;
         if (options_end || word[0] != '-' || !word[1])
-            call->args[call->n_args++] = word;
+            call->args[call->n_args++] = word, options_end |= call->command->takes_rest;
         else if (!strcmp(word, "--"))
             options_end = true;
         else if (word[1] == '-')

@@ -59,8 +59,9 @@ void help_command(const struct command *c, struct buf *out)
 {
     static const struct option help = {"help", 'h', NULL, "Shows this."};
     char line[80];
-    buf_printf(out, "Usage: %s%s%s%s\n\n", command_line(c, line, sizeof line), *c->args ? " " : "",
-               c->args, c->n_options ? " [OPTIONS]" : "");
+    buf_printf(out, "Usage: %s%s%s%s%s\n\n", command_line(c, line, sizeof line),
+               *c->args ? " " : "", c->takes_rest ? "[OPTIONS] " : "", c->args,
+               c->n_options && !c->takes_rest ? " [OPTIONS]" : "");
     add_wrapped(out, str_from(c->help), 0);
     buf_addz(out, "\nOptions:\n");
     for (size_t i = 0; i < c->n_options; i++)
@@ -125,7 +126,8 @@ void help_man(const struct command *c, struct buf *out)
     put_roff(out, first_sentence(c->help));
     buf_addz(out, "\n.SH SYNOPSIS\n.B ");
     put_roff(out, name);
-    buf_printf(out, "\n%s%s\n.SH DESCRIPTION\n", c->args, c->n_options ? " [OPTIONS]" : "");
+    buf_printf(out, "\n%s%s%s\n.SH DESCRIPTION\n", c->takes_rest ? "[OPTIONS] " : "", c->args,
+               c->n_options && !c->takes_rest ? " [OPTIONS]" : "");
     put_roff(out, str_from(c->help));
     buf_addz(out, "\n.SH OPTIONS\n");
     for (size_t i = 0; i < c->n_options; i++)

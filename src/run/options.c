@@ -4,11 +4,12 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/yaml.h"
+#include "run/slots.h"
 #include "sys/fs.h"
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { CONFIG_MAX_BYTES = 1 << 20, SLOTS_MAX = 256 };
+enum { CONFIG_MAX_BYTES = 1 << 20 };
 
 // "model_def:MNistTrial"; a file name is understood too: "model_def.c".
 static void split_entrypoint(const char *text, struct arena *arena, struct run_options *out)

@@ -195,7 +195,7 @@ static int split(const struct run_options *o, struct slots *out, det_err *err)
         return det_fail(err, DET_EINVAL,
                         "--slots is for runs without a master; an experiment has "
                         "resources.slots_per_trial");
-    return slots_start(o->slots, out, err);
+    return slots_start(o->slots, SLOTS_SIGNAL_CHIEF, out, err);
 }
 
 // The trial is compiled and loaded once, whatever the number of ranks.

@@ -12,10 +12,12 @@
 #include "sys/pool.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@ struct launcher {
     int n, n_running;
     struct child *child;
     int signals; // signalfd
+    enum slots_signals to;
     int n_stops; // signals to stop so far
     int culprit; // the first rank that failed; -1: none
     int64_t kill_at_us;
@@ -88,10 +91,11 @@ static void read_output(struct child *c, int rank, int stream)
 
 // --- signals and ends
 
+// And what they have started.
 static void signal_all(const struct launcher *l, int number)
 {
     for (int i = 0; i < l->n; i++)
-        if (l->child[i].pid) kill(l->child[i].pid, number);
+        if (l->child[i].pid) kill(-l->child[i].pid, number);
 }
 
 static void stop(struct launcher *l, int number)
@@ -105,7 +109,10 @@ static void stop(struct launcher *l, int number)
         sigprocmask(SIG_UNBLOCK, &one, NULL);
         raise(number);
     }
-    if (l->child[0].pid) kill(l->child[0].pid, number); // decides for all
+    if (l->to == SLOTS_SIGNAL_ALL)
+        signal_all(l, number);
+    else if (l->child[0].pid)
+        kill(l->child[0].pid, number);
 }
 
 static void note_end(struct launcher *l, int rank, int status)
@@ -158,12 +165,13 @@ static int conclude(const struct launcher *l)
 {
     if (l->culprit < 0) return WEXITSTATUS(l->child[0].status);
     int status = l->child[l->culprit].status;
-    if (WIFSIGNALED(status))
+    if (WIFSIGNALED(status)) {
         print_error("rank %d was killed by signal %d (%s); all ranks have ended", l->culprit,
                     WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        print_error("rank %d has failed; all ranks have ended", l->culprit);
-    return EXIT_FAILED;
+        return 128 + WTERMSIG(status);
+    }
+    print_error("rank %d has failed; all ranks have ended", l->culprit);
+    return WEXITSTATUS(status);
 }
 
 static int look_after(struct launcher *l)
@@ -205,6 +213,7 @@ static void become_rank(const struct launcher *l, int rank, int n_threads, const
     set_int("LOCAL_WORLD_SIZE", l->n);
     set_int("GROUP_RANK", 0);
     set_int("GROUP_WORLD_SIZE", 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
     pool_set_threads(n_threads);
 }
 
@@ -233,6 +242,7 @@ static int start_one(struct launcher *l, int rank, int n_threads, bool *is_rank,
     for (int i = 0; i < N_STREAMS; i++)
         if (output[i] >= 0) close(output[i]);
     if (pid > 0) {
+        setpgid(pid, pid); // as it does itself: whoever is first
         c->pid = pid;
         l->n_running++;
     }
@@ -273,15 +283,28 @@ static void launcher_done(struct launcher *l)
     free(l->child);
 }
 
-int slots_start(int n, struct slots *out, det_err *err)
+// For programs that use one; those of det do not. Nobody can promise that it stays free.
+static void choose_port(void)
 {
-    struct launcher l = {.n = n, .culprit = -1, .signals = -1};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return;
+    if (!bind(fd, (struct sockaddr *)&a, n) && !getsockname(fd, (struct sockaddr *)&a, &n))
+        set_int("MASTER_PORT", ntohs(a.sin_port));
+    close(fd);
+}
+
+int slots_start(int n, enum slots_signals signals, struct slots *out, det_err *err)
+{
+    struct launcher l = {.n = n, .culprit = -1, .signals = -1, .to = signals};
     l.child = xcalloc((size_t)n, sizeof *l.child);
     for (int i = 0; i < n; i++)
         l.child[i] = (struct child){.pipe = {-1, -1},
                                     .line = {BUF_INIT(LINE_MAX_BYTES), BUF_INIT(LINE_MAX_BYTES)}};
     *out = (struct slots){0};
     fflush(NULL); // or every rank would print what is left
+    if (!getenv("MASTER_PORT")) choose_port();
     int rc = make_key(err);
     if (!rc) rc = watch_signals(&l, err);
     for (int i = 0; !rc && !out->is_rank && i < n; i++) {

@@ -10,8 +10,15 @@ struct slots {
     int status;   // else: what to end with; all ranks have ended
 };
 
+enum { SLOTS_MAX = 256 };
+
+enum slots_signals {
+    SLOTS_SIGNAL_CHIEF, // the first signal to stop goes to rank 0, which decides for all
+    SLOTS_SIGNAL_ALL,
+};
+
 // Makes n processes of this one, which has one thread. Returns in all of them, and, when they have
-// ended, in this one too. Lines of ranks above 0 get "[rank=N] " in front. The first signal to stop
-// goes to rank 0, the second one to all. If a rank fails, the others get a few seconds to say what
-// they know, and are killed.
-int slots_start(int n, struct slots *out, det_err *err);
+// ended, in this one too. Lines of ranks above 0 get "[rank=N] " in front. A second signal to stop
+// ends all at once. If a rank fails, the others get a few seconds to say what they know, and are
+// killed.
+int slots_start(int n, enum slots_signals signals, struct slots *out, det_err *err);

@@ -97,15 +97,17 @@ expect_no_err
 expect_out "finished after 4 batches"
 run grep -h '"slots": 2' shared-ck/*/loop.json
 expect_status 0
-job() { # job BATCH_SIZE
+job() { # job BATCH_SIZE [LAUNCHER...]
     sed -e "s|checkpoint: .*|checkpoint: $(ls -td "$tmp"/digits-ck/*/ | head -n 1)|" -e "s|images: .*|images: $tmp/digits|" \
         -e "s|batch_size: .*|batch_size: $1|" -e "s|output: .*|output: $1.csv|" \
         "$examples/batch_inference/batch_inference.yaml" >job.yaml
     run "$det" config check --job job.yaml
     expect_status 0
-    run "$bin/example_predict" job.yaml
+    size=$1
+    shift
+    run "$@" "$bin/example_predict" job.yaml
     expect_status 0
-    expect_out "40 predictions in $1.csv"
+    expect_out "40 predictions in $size.csv"
 }
 { echo index,digit; for i in $(seq 0 2 39); do echo "$i,3"; echo "$((i + 1)),8"; done; } >wanted
 for batch_size in 7 40; do
@@ -113,6 +115,10 @@ for batch_size in 7 40; do
     run cut -d , -f 1,2 $batch_size.csv
     expect_out_is wanted
 done
+cp 7.csv alone.csv
+job 7 "$bin/det-launch" --slots 3
+run cmp alone.csv 7.csv
+expect_status 0
 
 # In a job there is nothing but the environment to say what is to be done.
 run env DET_EXPERIMENT_CONFIG="$(python3 -c 'import json; print(json.dumps({"entrypoint": "x", "data": {"checkpoint": "none"}}))')" \

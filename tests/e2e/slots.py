@@ -100,7 +100,7 @@ def test_failure_names_the_rank():
     expect('culprit', 'det-run: rank 1 has failed' in err, True)
     expect('reason', '[rank=1] det-run: trial Small, train_batch, batch 5: out of luck' in err, True)
     expect('rank 0 knows', 'det-run: rank 1: trial Small, train_batch, batch 5: out of luck' in err, True)
-    _, err = folder.run('--slots', '2', status=1, odd=('kill', 1, 30))
+    _, err = folder.run('--slots', '2', status=137, odd=('kill', 1, 30))
     expect('killed', 'det-run: rank 1 was killed by signal 9' in err, True)
     expect('rank 0 has noticed', re.search(r'det-run: rank 1 \(process \d+\) has died', err) is not None, True)
 
@@ -110,7 +110,7 @@ def test_killed_ranks_go_on_exactly():
         whole, part = Folder(net), Folder(net)
         whole.run('--slots', '2')
         for rank, batch in ((1, 10), (0, 26), (1, 51)):
-            part.run('--slots', '2', status=1, odd=('kill', rank, batch))
+            part.run('--slots', '2', status=137, odd=('kill', rank, batch))
         part.run('--slots', '2')
         expect('weights', part.weights(), whole.weights())
 
@@ -167,6 +167,28 @@ def test_another_number_of_slots_goes_on():
     folder.run('--slots', '4', '--batches', '40')
     folder.run('--batches', '60')
     expect('batches', folder.weights()[0], 60)
+
+
+def launch(*args, status=0, **env):
+    done = subprocess.run([DET_RUN.parent / 'det-launch', *args], env=dict(os.environ, **env), capture_output=True,
+                          text=True, timeout=60)
+    expect(f'status of {args}', done.returncode, status)
+    return done.stdout, done.stderr
+
+
+def test_launch_of_any_program():
+    show = ('sh', '-c', 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR" -n')
+    out, _ = launch('--slots', '3', *show)
+    expect('variables', sorted(out.splitlines()),
+           ['0 0 3 3 0 127.0.0.1 -n', '[rank=1] 1 1 3 3 0 127.0.0.1 -n', '[rank=2] 2 2 3 3 0 127.0.0.1 -n'])
+    out, _ = launch(*show, DET_SLOT_IDS='[4, 7]')
+    expect('slots of a task', len(out.splitlines()), 2)
+    _, err = launch('-n', '2', 'sh', '-c', 'test $RANK = 0 && sleep 100; exit 7', status=7)
+    expect('culprit', 'det-launch: rank 1 has failed' in err, True)
+    _, err = launch('-n', '2', './no-such-program', status=127)
+    expect('not found', "cannot run './no-such-program'" in err, True)
+    _, err = launch('true', status=2)
+    expect('how many', 'how many slots? Give --slots N' in err, True)
 
 
 def test_usage():

@@ -212,6 +212,27 @@ def test_two_slots_go_on_exactly(det):
         expect('culprit', any('rank 1 was ended by signal 9' in (a['reason'] or '') for a in m.allocations(t)), True)
 
 
+def test_a_program_of_ones_own_on_two_slots(det):
+    """The launch layer starts it once for each slot; det_init does the rest."""
+    here = os.path.dirname(os.path.realpath(det))
+    config = f'''
+entrypoint_script: {here}/example_onevar
+launch_layer: {here}/det-launch
+hyperparameters: {{learning_rate: 0.001, global_batch_size: 32}}
+searcher: {{name: single, metric: loss, max_length: {{epochs: 10}}}}
+resources: {{slots_per_trial: 2}}
+'''
+    with Master(det, '--slots', '2') as m:
+        e = m.create(config, {})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        t = m.trials(e)[0]['id']
+        steps, loss = series(m, t, 'validation', 'loss')[-1]
+        expect('steps', steps, 20)
+        expect('loss', round(loss, 5), round(0.998 ** 40, 5))
+        lines = m.lines(t)
+        expect('rank 1', any(x.startswith('[rank=1] trained 20 batches') for x in lines), True)
+
+
 if __name__ == '__main__':
     try:
         run_tests(sys.modules[__name__])
