@@ -79,7 +79,6 @@ struct backward_job {
     const struct pooled_grads *g;
     int32_t *origin, *in_window; // see struct pooled_image
     const float *turned;         // weights as [kernel row][output channel][kernel column][channel]
-    int64_t *at;                 // where each vector of a kernel starts in the input
     int *rc;
     int64_t row_len;          // kw * c
     int vectors;              // of a kernel row
@@ -117,7 +116,7 @@ static void weights_piece(void *ctx, int piece)
 {
     const struct backward_job *j = ctx;
     const struct conv *s = &j->p->conv;
-    int64_t n_vectors = s->kh * j->vectors, pixels = j->p->h * j->p->w;
+    int64_t pixels = j->p->h * j->p->w;
     int64_t first = (int64_t)piece * CHANNELS_PER_PIECE;
     int64_t end = MIN(first + CHANNELS_PER_PIECE, s->oc);
     for (int64_t image = 0; image < s->n; image += IMAGES_AT_ONCE)
@@ -128,9 +127,12 @@ static void weights_piece(void *ctx, int piece)
                                      .n_images = MIN(s->n - image, (int64_t)IMAGES_AT_ONCE),
                                      .list_step = s->oc * pixels,
                                      .count_step = s->oc,
-                                     .x_step = s->h * s->w * s->c};
-            float *sums = j->sums + oc * n_vectors * kernels->gemm_lanes();
-            kernels->sparse_sums(&l, j->at, n_vectors, sums, image > 0);
+                                     .x_step = s->h * s->w * s->c,
+                                     .rows = s->kh,
+                                     .row_step = s->w * s->c,
+                                     .vectors = j->vectors};
+            float *sums = j->sums + oc * s->kh * j->vectors * kernels->gemm_lanes();
+            kernels->sparse_sums(&l, sums, image > 0);
         }
 }
 
@@ -145,9 +147,8 @@ static void data_piece(void *ctx, int image)
                                .len = j->row_len,
                                .stride = s->w * s->c,
                                .n_window = (int)(j->p->kh * j->p->kw)};
-    size_t entries = (size_t)(p.pixels * p.c + 1), starts = (size_t)(p.pixels * w.n_window + 1);
-    struct sparse_grad *list =
-        scratch(SCRATCH_B, entries * sizeof *list + starts * sizeof(int32_t));
+    size_t lists = (size_t)(p.pixels * w.n_window), entries = lists * (size_t)p.c + 1;
+    struct sparse_grad *list = scratch(SCRATCH_B, entries * sizeof *list + lists * sizeof(int32_t));
     if (!list) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
@@ -198,8 +199,6 @@ static void plan_offsets(const struct backward_job *j)
     const struct conv *s = &p->conv;
     for (int64_t i = 0; i < p->h * p->w; i++)
         j->origin[i] = (int32_t)((i / p->w * p->kh * s->w + i % p->w * p->kw) * s->c);
-    for (int64_t v = 0; v < s->kh * j->vectors; v++)
-        j->at[v] = v / j->vectors * s->w * s->c + v % j->vectors * kernels->gemm_lanes();
     for (int64_t k = 0; k < p->kh * p->kw; k++)
         j->in_window[k] = (int32_t)((k / p->kw * s->w + k % p->kw) * s->c);
 }
@@ -227,11 +226,9 @@ int pooled_backward(const struct pooled *p, const struct pooled_grads *grads)
     int lanes = kernels->gemm_lanes(), rc = 0;
     struct backward_job j = {.p = p, .g = grads, .row_len = s->kw * s->c, .rc = &rc};
     j.vectors = (int)((j.row_len + lanes - 1) / lanes);
-    int64_t n_vectors = s->kh * j.vectors, pixels = p->h * p->w;
-    j.at = scratch(SCRATCH_C, (size_t)n_vectors * sizeof *j.at +
-                                  (size_t)(pixels + MAX_WINDOW) * sizeof *j.origin);
-    if (!j.at) return DET_ENOMEM;
-    j.origin = (int32_t *)(j.at + n_vectors);
+    int64_t pixels = p->h * p->w;
+    j.origin = scratch(SCRATCH_C, (size_t)(pixels + MAX_WINDOW) * sizeof *j.origin);
+    if (!j.origin) return DET_ENOMEM;
     j.in_window = j.origin + pixels;
     plan_offsets(&j);
     if (grads->dw || grads->db)

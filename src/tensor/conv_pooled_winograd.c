@@ -8,7 +8,10 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/node.h"
 
-enum { MIN_CHANNELS = 16, BLOCK_TILES = 64 }; // a block's transformed tiles stay in the cache
+enum {
+    MIN_CHANNELS = 16,
+    BLOCK_TILES = 24, // whole register tiles; transformed, they stay in the second-level cache
+};
 
 bool pooled_winograd_fits(const struct pooled *p)
 {

@@ -181,12 +181,11 @@ struct dropout_args {
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
     K(void, pooled_spread, (const struct pooled_spread *p))                                         \
-    K(void, sparse_sums, (const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,   \
-                          bool accumulate))                   \
+    K(void, sparse_sums, (const struct sparse_lists *l, float *sum, bool accumulate)) \
     K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \
                                 float *total))                                                      \
     K(void, sparse_scatter, (const struct pooled_image *p, const struct sparse_weights *w,          \
-                             struct sparse_grad *list, int32_t *start, float *image))              \
+                             struct sparse_grad *list, int32_t *count, float *image))              \
     /* norm.h */                                                                                    \
     K(void, channel_stats, (const void *x, bool bf16, int64_t rows, int64_t c, float *mean, float *m2)) \
     K(void, channel_forward, (const struct channel_norm *k))                                        \

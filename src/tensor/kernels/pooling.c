@@ -52,10 +52,7 @@ INLINE void finish_window(const struct pool_row *p, int64_t i, int64_t c, const 
     else
         vf_store_n(out, best, width);
     if (p->winner) {
-        uint8_t *to = p->winner + i * p->c + c;
-        VECTOR_LOOP
-        for (int l = 0; l < width; l++)
-            to[l] = (uint8_t)index[l];
+        vi_store_bytes(p->winner + i * p->c + c, index, width);
     } else {
         for (int l = 0; l < width; l++)
             p->wide_winner[i * p->c + c + l] = index[l];
@@ -121,41 +118,55 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 
 // --- behind a pooled convolution
 
-INLINE void spread_vector(const struct pooled_spread *p, int64_t i, int64_t c, const int width)
+INLINE void spread_vector(const struct pooled_spread *p, const int64_t kh, const int64_t kw,
+                          int64_t i, int64_t c, const int width)
 {
     const int64_t at = i * p->c + c;
-    vi winner = {0};
-    uint8_t index[LANES] = {0};
-    memcpy(index, p->winner + at, (size_t)width);
-    VECTOR_LOOP
-    for (int l = 0; l < LANES; l++)
-        winner[l] = index[l];
+    vi winner = vi_load_bytes(p->winner + at, width);
     vf g = vf_load_n(p->g + at, width);
     if (p->y) g = vf_select(vf_load_n(p->y + at, width) > 0, g, (vf){0});
     vf_store_n(p->total + c, vf_load_n(p->total + c, width) + g, width);
-    for (int64_t ky = 0; ky < p->kh; ky++)
-        for (int64_t kx = 0; kx < p->kw; kx++) {
-            float *to = p->out + ky * p->row_step + (i * p->kw + kx) * p->c + c;
-            vf_store_n(to, vf_select(winner == (int32_t)(ky * p->kw + kx), g, (vf){0}), width);
-        }
+    UNROLL(2)
+    for (int64_t ky = 0; ky < kh; ky++) {
+        float *to = p->out + ky * p->row_step + i * kw * p->c + c;
+        UNROLL(2)
+        for (int64_t kx = 0; kx < kw; kx++, to += p->c)
+            vf_store_n(to, vf_select(winner == (int32_t)(ky * kw + kx), g, (vf){0}), width);
+    }
 }
 
-void KERNEL(pooled_spread)(const struct pooled_spread *p)
+INLINE void spread_row(const struct pooled_spread *p, const int64_t kh, const int64_t kw)
 {
     for (int64_t i = 0; i < p->n; i++) {
         int64_t c = 0;
         for (; c + LANES <= p->c; c += LANES)
-            spread_vector(p, i, c, LANES);
-        if (c < p->c) spread_vector(p, i, c, (int)(p->c - c));
+            spread_vector(p, kh, kw, i, c, LANES);
+        if (c < p->c) spread_vector(p, kh, kw, i, c, (int)(p->c - c));
     }
 }
 
+void KERNEL(pooled_spread)(const struct pooled_spread *p)
+{
+    if (p->kh == 2 && p->kw == 2)
+        spread_row(p, 2, 2);
+    else
+        spread_row(p, p->kh, p->kw);
+}
+
+// How many of n vectors to do at once, in equal shares.
+INLINE int64_t share_of(int64_t n)
+{
+    int64_t shares = (n + SPARSE_MAX_VECTORS - 1) / SPARSE_MAX_VECTORS;
+    return (n + shares - 1) / shares;
+}
+
 // sum[i] (+)= over all entries of the images' lists of value * (vector at x + offset + at[i]).
-INLINE void sums_of(const int n, const struct sparse_lists *l, const int64_t *at, float *sum,
-                    bool accumulate)
+// Vectors side by side need no table of where they are.
+INLINE void sums_of(const int n, const bool side_by_side, const struct sparse_lists *l,
+                    const int64_t *at, float *sum, bool accumulate)
 {
     vf s[SPARSE_MAX_VECTORS];
-    UNROLL(12)
+    UNROLL(13)
     for (int i = 0; i < n; i++) {
         if (accumulate)
             s[i] = vf_load(sum + i * LANES);
@@ -165,26 +176,33 @@ INLINE void sums_of(const int n, const struct sparse_lists *l, const int64_t *at
     for (int64_t image = 0; image < l->n_images; image++) {
         const struct sparse_grad *e = l->list + image * l->list_step;
         const struct sparse_grad *end = e + l->count[image * l->count_step];
-        const float *x = l->x + image * l->x_step;
+        const float *x = l->x + image * l->x_step + (side_by_side ? at[0] : 0);
         for (; e < end; e++) {
             const float *from = x + e->offset, value = e->value;
-            UNROLL(12)
+            UNROLL(13)
             for (int i = 0; i < n; i++)
-                s[i] += value * vf_load(from + at[i]);
+                s[i] += value * vf_load(from + (side_by_side ? i * LANES : at[i]));
         }
     }
-    UNROLL(12)
+    UNROLL(13)
     for (int i = 0; i < n; i++)
         vf_store(sum + i * LANES, s[i]);
 }
 
-#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12)
+#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13)
 
-#define DEFINE_SUMS(n)                                                                \
-    static void sums_##n(const struct sparse_lists *l, const int64_t *at, float *sum, \
-                         bool accumulate)                                             \
-    {                                                                                 \
-        sums_of(n, l, at, sum, accumulate);                                           \
+typedef void (*sums_fn)(const struct sparse_lists *, const int64_t *, float *, bool);
+
+#define DEFINE_SUMS(n)                                                                      \
+    static void sums_##n(const struct sparse_lists *l, const int64_t *at, float *sum,       \
+                         bool accumulate)                                                   \
+    {                                                                                       \
+        sums_of(n, true, l, at, sum, accumulate);                                           \
+    }                                                                                       \
+    static void sums_apart_##n(const struct sparse_lists *l, const int64_t *at, float *sum, \
+                               bool accumulate)                                             \
+    {                                                                                       \
+        sums_of(n, false, l, at, sum, accumulate);                                          \
     }
 DEFINE_SUMS(1)
 DEFINE_SUMS(2)
@@ -198,17 +216,49 @@ DEFINE_SUMS(9)
 DEFINE_SUMS(10)
 DEFINE_SUMS(11)
 DEFINE_SUMS(12)
+DEFINE_SUMS(13)
 
-// The same for any n: at most SPARSE_MAX_VECTORS at a time stay in registers.
-void KERNEL(sparse_sums)(const struct sparse_lists *l, const int64_t *at, int64_t n, float *sum,
-                         bool accumulate)
+enum { LATENCY_VECTORS = 8 }; // sums that keep the multiply units busy
+
+static void sums_by_row(const struct sparse_lists *l, float *sum, bool accumulate)
 {
 #define SUMS(n) sums_##n
-    static void (*const table[])(const struct sparse_lists *, const int64_t *, float *,
-                                 bool) = {NULL, COUNTS(SUMS)};
-    for (; n > 0;
-         n -= SPARSE_MAX_VECTORS, at += SPARSE_MAX_VECTORS, sum += SPARSE_MAX_VECTORS * LANES)
-        table[n < SPARSE_MAX_VECTORS ? n : SPARSE_MAX_VECTORS](l, at, sum, accumulate);
+    static const sums_fn table[] = {NULL, COUNTS(SUMS)};
+    const int64_t share = share_of(l->vectors);
+    for (int64_t r = 0; r < l->rows; r++)
+        for (int64_t v = 0; v < l->vectors; v += share) {
+            int64_t at = r * l->row_step + v * LANES, left = l->vectors - v;
+            int64_t n = left < share ? left : share;
+            table[n](l, &at, sum, accumulate);
+            sum += n * LANES;
+        }
+}
+
+static void sums_across_rows(const struct sparse_lists *l, float *sum, bool accumulate)
+{
+#define SUMS_APART(n) sums_apart_##n
+    static const sums_fn table[] = {NULL, COUNTS(SUMS_APART)};
+    int64_t at[SPARSE_MAX_VECTORS], n = 0, left = l->rows * l->vectors;
+    const int64_t share = share_of(left);
+    for (int64_t r = 0; r < l->rows; r++)
+        for (int64_t v = 0; v < l->vectors; v++) {
+            at[n++] = r * l->row_step + v * LANES;
+            left--;
+            if (left && n < share) continue;
+            table[n](l, at, sum, accumulate);
+            sum += n * LANES;
+            n = 0;
+        }
+}
+
+// All rows and vectors, as many sums at a time as stay in registers: shares of a row if these are
+// enough, or else vectors of several rows.
+void KERNEL(sparse_sums)(const struct sparse_lists *l, float *sum, bool accumulate)
+{
+    if (l->vectors >= LATENCY_VECTORS)
+        sums_by_row(l, sum, accumulate);
+    else
+        sums_across_rows(l, sum, accumulate);
 }
 
 enum { CHANNEL_BLOCK = 64 };
@@ -264,19 +314,19 @@ INLINE void add_rows_of(const int n, const struct sparse_grad *list, int count, 
                         float *row, const int tail)
 {
     vf s[SPARSE_MAX_VECTORS], rest = {0};
-    UNROLL(12)
+    UNROLL(13)
     for (int i = 0; i < n; i++)
         s[i] = vf_load(row + i * LANES);
     if (tail) rest = vf_load_n(row + n * LANES, tail);
     for (int e = 0; e < count; e++) {
         const float *from = w + list[e].offset, value = list[e].value;
         __asm__("" : "+r"(from)); // one pointer; the compiler would make one per vector
-        UNROLL(12)
+        UNROLL(13)
         for (int i = 0; i < n; i++)
             s[i] += value * vf_load(from + i * LANES);
         if (tail) rest += value * vf_load_n(from + n * LANES, tail);
     }
-    UNROLL(12)
+    UNROLL(13)
     for (int i = 0; i < n; i++)
         vf_store(row + i * LANES, s[i]);
     if (tail) vf_store_n(row + n * LANES, rest, tail);
@@ -301,6 +351,7 @@ DEFINE_ROWS(9)
 DEFINE_ROWS(10)
 DEFINE_ROWS(11)
 DEFINE_ROWS(12)
+DEFINE_ROWS(13)
 
 static void add_row(const struct sparse_grad *list, int count, const float *w, float *row,
                     int64_t len)
@@ -308,32 +359,31 @@ static void add_row(const struct sparse_grad *list, int count, const float *w, f
 #define ROWS(n) rows_##n
     static void (*const table[])(const struct sparse_grad *, int, const float *, float *,
                                  int) = {ROWS(0), COUNTS(ROWS)};
-    for (; len >= (SPARSE_MAX_VECTORS + 1) * LANES;
-         len -= 8 * LANES, w += 8 * LANES, row += 8 * LANES)
-        add_rows_of(8, list, count, w, row, 0);
-    table[len / LANES](list, count, w, row, (int)(len % LANES));
+    const int64_t vectors = len / LANES, share = vectors ? share_of(vectors) : 0;
+    int64_t v = 0;
+    for (; v + share < vectors; v += share)
+        table[share](list, count, w + v * LANES, row + v * LANES, 0);
+    table[vectors - v](list, count, w + v * LANES, row + v * LANES, (int)(len % LANES));
 }
 
-// Lists of one image's gradients by (pixel, winner): entries of one pixel and winner lie together,
-// their offsets choose the channel's weights. start has pixels * n_window + 1 elements.
+// Lists of one image's gradients by (pixel, winner): list i has count[i] entries from i * c on,
+// their offsets choose the channel's weights.
 static void list_by_winner(const struct pooled_image *p, int64_t w_step, int n_window,
-                           struct sparse_grad *list, int32_t *start)
+                           struct sparse_grad *list, int32_t *count)
 {
     float value[CHANNEL_BLOCK];
-    int32_t n_list = 0;
-    for (int64_t i = 0; i < p->pixels; i++)
-        for (int k = 0; k < n_window; k++) {
-            start[i * n_window + k] = n_list;
-            for (int64_t c0 = 0; c0 < p->c; c0 += CHANNEL_BLOCK) {
-                const uint8_t *winner = p->winner + i * p->c + c0;
-                int n = live_grads(p, i, c0, value);
-                for (int c = 0; c < n; c++) {
-                    list[n_list] = (struct sparse_grad){value[c], (int32_t)((c0 + c) * w_step)};
-                    n_list += (value[c] != 0) & (winner[c] == k);
-                }
+    memset(count, 0, (size_t)(p->pixels * n_window) * sizeof *count);
+    for (int64_t i = 0; i < p->pixels; i++, count += n_window, list += n_window * p->c)
+        for (int64_t c0 = 0; c0 < p->c; c0 += CHANNEL_BLOCK) {
+            const uint8_t *winner = p->winner + i * p->c + c0;
+            int n = live_grads(p, i, c0, value);
+            for (int c = 0; c < n; c++) { // no branches, as above
+                int32_t *end = &count[winner[c]];
+                list[winner[c] * p->c + *end] =
+                    (struct sparse_grad){value[c], (int32_t)((c0 + c) * w_step)};
+                *end += value[c] != 0;
             }
         }
-    start[p->pixels * n_window] = n_list;
 }
 
 // Adds to the input's gradient what one image's results send back. w is [kernel row][c][len]; a
@@ -341,15 +391,14 @@ static void list_by_winner(const struct pooled_image *p, int64_t w_step, int n_w
 // share their input, so each row of it is read and written once for all of them; one kernel row's
 // weights are used by all pixels before the next one's.
 void KERNEL(sparse_scatter)(const struct pooled_image *p, const struct sparse_weights *w,
-                            struct sparse_grad *list, int32_t *start, float *image)
+                            struct sparse_grad *list, int32_t *count, float *image)
 {
-    list_by_winner(p, w->len, w->n_window, list, start);
+    list_by_winner(p, w->len, w->n_window, list, count);
     for (int64_t r = 0; r < w->kernel_rows; r++)
         for (int64_t i = 0; i < p->pixels * w->n_window; i++) {
-            int count = start[i + 1] - start[i];
-            if (!count) continue;
+            if (!count[i]) continue;
             int64_t at = p->origin[i / w->n_window] + p->in_window[i % w->n_window];
-            add_row(list + start[i], count, w->w + r * p->c * w->len, image + at + r * w->stride,
+            add_row(list + i * p->c, count[i], w->w + r * p->c * w->len, image + at + r * w->stride,
                     w->len);
         }
 }

@@ -46,7 +46,6 @@ struct pooled_image {
     const int32_t *in_window; // of each winner, relative to that
 };
 
-// One channel's lists in several images, steps apart.
 // One row of n results: what they send back to the kh rows of the convolution below, kept whole.
 struct pooled_spread {
     const float *g, *y; // y: NULL without relu
@@ -58,11 +57,14 @@ struct pooled_spread {
     float *total;     // c sums, added to
 };
 
+// One channel's lists in several images, steps apart, and what their entries are multiplied with:
+// rows of vectors from each offset on.
 struct sparse_lists {
     const struct sparse_grad *list;
     const int32_t *count;
     const float *x;
     int64_t n_images, list_step, count_step, x_step;
+    int64_t rows, row_step, vectors;
 };
 
 struct sparse_weights {
@@ -72,4 +74,4 @@ struct sparse_weights {
     int n_window;             // pixels of a window
 };
 
-enum { SPARSE_MAX_VECTORS = 12 };
+enum { SPARSE_MAX_VECTORS = 13 }; // sums that stay in 16 registers

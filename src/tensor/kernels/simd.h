@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(DET_ISA_avx512)
+#if defined(DET_ISA_avx512) || defined(DET_ISA_avx2)
 #include <immintrin.h>
 #endif
 
@@ -29,6 +29,7 @@ typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef uint16_t vh __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef uint8_t vb __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -63,9 +64,12 @@ INLINE vf vf_load_n(const float *p, int n)
     return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
 
-INLINE void vf_store_n(float *p, vf v, int n)
+#elif defined(DET_ISA_avx2)
+INLINE vf vf_load_n(const float *p, int n)
 {
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+    if (n == LANES) return vf_load(p);
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (vf)_mm256_maskload_ps(p, (__m256i)(lane < n));
 }
 #else
 INLINE vf vf_load_n(const float *p, int n)
@@ -73,13 +77,6 @@ INLINE vf vf_load_n(const float *p, int n)
     float tmp[LANES] = {0};
     memcpy(tmp, p, (size_t)n * sizeof *tmp);
     return vf_load(tmp);
-}
-
-INLINE void vf_store_n(float *p, vf v, int n)
-{
-    float tmp[LANES];
-    vf_store(tmp, v);
-    memcpy(p, tmp, (size_t)n * sizeof *tmp);
 }
 #endif
 
@@ -104,6 +101,29 @@ INLINE vf vf_rotate(vf v, const int by)
     return __builtin_shuffle(v, from);
 #endif
 }
+
+// The first n <= LANES floats only, as vf_load_n.
+#if defined(DET_ISA_avx512)
+INLINE void vf_store_n(float *p, vf v, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#else // masked stores are slow where there are no mask registers
+INLINE void vf_store_n(float *p, vf v, int n)
+{
+    if (n == LANES) {
+        vf_store(p, v);
+        return;
+    }
+    UNROLL(2)
+    for (int half = LANES / 2; half; half /= 2) {
+        if (!(n & half)) continue;
+        memcpy(p, &v, (size_t)half * sizeof *p);
+        v = vf_rotate(v, half);
+        p += half;
+    }
+}
+#endif
 
 // The sum of all lanes, always in the same order: halves are folded until one lane is left.
 INLINE float vf_sum(vf v)
@@ -151,6 +171,28 @@ INLINE void store_as(void *p, const bool bf16, int64_t i, float x)
         ((uint16_t *)p)[i] = f32_to_bf16(x);
     else
         ((float *)p)[i] = x;
+}
+
+// n <= LANES small numbers from p on, as integers of a vector, and back.
+INLINE vi vi_load_bytes(const uint8_t *p, int n)
+{
+    vb bytes = {0};
+    memcpy(&bytes, p, (size_t)n);
+    return __builtin_convertvector(bytes, vi);
+}
+
+INLINE void vi_store_bytes(uint8_t *p, vi v, int n)
+{
+#if defined(DET_ISA_avx512)
+    __m128i bytes = _mm512_cvtepi32_epi8((__m512i)v);
+#elif defined(DET_ISA_avx2) // what the compiler makes of a conversion is slow
+    __m256i words = _mm256_packus_epi32((__m256i)v, (__m256i)v);
+    __m256i halves = _mm256_packus_epi16(words, words); // four bytes at the start of either half
+    int32_t bytes[2] = {_mm256_extract_epi32(halves, 0), _mm256_extract_epi32(halves, 4)};
+#else
+    vb bytes = __builtin_convertvector(v, vb);
+#endif
+    memcpy(p, &bytes, (size_t)n);
 }
 
 // LANES elements from i on.

@@ -321,9 +321,7 @@ INLINE void pool_vector(const struct wino_pool *p, int64_t c, const int width)
     if (p->bias) best += load_channels(p->bias + c, width);
     if (p->relu) best = vf_select(best <= 0, (vf){0}, best);
     store_channels(p->out + c, best, width);
-    VECTOR_LOOP
-    for (int l = 0; l < width; l++)
-        p->winner[c + l] = (uint8_t)winner[l];
+    vi_store_bytes(p->winner + c, winner, width);
 }
 
 void KERNEL(wino_pool)(const struct wino_pool *p)
