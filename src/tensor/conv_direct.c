@@ -219,7 +219,7 @@ static void pack_data(void *ctx, int piece)
     int64_t taps = j->s->kh * j->s->kw, group = piece / taps, tap = piece % taps;
     const float *w = j->w + group * j->group_oc * j->group_c * taps + tap;
     for (int64_t panel = 0; panel < panel_count(j->group_c); panel++)
-        kernels->gemm_pack(w + panel * kernels->gemm_width() * taps, j->group_c * taps, taps,
+        kernels->gemm_pack(w + panel * kernels->gemm_width() * taps, false, j->group_c * taps, taps,
                            j->group_oc, panel_columns(j->group_c, panel),
                            data_panel(j, group, tap, panel));
 }

@@ -2,7 +2,8 @@
 //
 // B is packed into panels as wide as a register tile, all of k at once; then blocks of rows times
 // panels are independent pieces of work. Each element of C is summed by one piece in the order of
-// k, so the result does not depend on the number of threads.
+// k, so the result does not depend on the number of threads. bf16 products without instructions for
+// them are f32 products of rounded panels.
 #include "tensor/gemm.h"
 
 #include "sys/pool.h"
@@ -19,7 +20,8 @@ enum {
 
 struct job {
     const struct gemm *g;
-    const float *a, *b; // of this batch item
+    const void *a, *b; // of this batch item
+    bool rounded;      // to bf16
     char *c, *pre;
     float *packed;
     int *rc;                   // a failure in any piece; all write the same value
@@ -50,8 +52,11 @@ static void pack_piece(void *ctx, int panel)
     const struct job *j = ctx;
     const struct matrix *b = &j->g->b;
     int64_t col = j->first_col + (int64_t)panel * j->panel_width;
-    kernels->gemm_pack(j->b + col * b->cs, b->rs, b->cs, j->g->k, panel_columns(j, panel),
-                       panel_memory(j, panel));
+    int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
+    float *to = panel_memory(j, panel);
+    kernels->gemm_pack(matrix_at(b, j->b, 0, col), b->dtype == DET_BF16, b->rs, b->cs, j->g->k,
+                       width, to);
+    if (j->rounded) kernels->gemm_round(to, j->g->k * ((width + lanes - 1) / lanes * lanes));
 }
 
 // One block of rows times one panel, all of k.
@@ -72,12 +77,13 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
         .c = own_c ? block_c : (float *)j->c + row * g->ldc + col,
         .ldc = own_c ? GEMM_MAX_WIDTH : g->ldc,
     };
-    for (int64_t k = 0; k < g->k; k += K_BLOCK) {
+    int64_t k = 0;
+    do { // once for a k of 0: it makes zeros
         p.k = MIN(g->k - k, (int64_t)K_BLOCK);
         p.b = panel_memory(j, panel) + k * p.b_stride;
         p.accumulate = g->accumulate || k > 0;
         if (!packed_a) {
-            p.a = j->a + row * g->a.rs + k;
+            p.a = matrix_at(&g->a, j->a, row, k);
             p.a_stride = g->a.rs;
             kernels->gemm_panel(&p);
             continue;
@@ -92,7 +98,7 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
             t.c = p.c + i * p.ldc;
             kernels->gemm_panel(&t);
         }
-    }
+    } while ((k += K_BLOCK) < g->k);
     if (!finish) return;
     size_t at = (size_t)(row * g->ldc + col) * c_size(g);
     kernels->gemm_finish(&(struct gemm_finish){.m = m,
@@ -118,13 +124,15 @@ static void multiply_piece(void *ctx, int piece)
     int packed_rows = 0;
     for (int panel = first; panel < last; panel++) {
         int rows = kernels->gemm_rows(panel_columns(j, panel));
-        if (g->a.cs != 1 && rows != packed_rows) {
+        if ((g->a.cs != 1 || j->rounded) && rows != packed_rows) {
             float *to = scratch(SCRATCH_B, (size_t)(m * g->k) * sizeof *to);
             if (!to) {
                 __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
                 return;
             }
-            kernels->gemm_pack_a(j->a + row * g->a.rs, g->a.rs, g->a.cs, m, g->k, rows, to);
+            kernels->gemm_pack_a(matrix_at(&g->a, j->a, row, 0), g->a.dtype == DET_BF16, g->a.rs,
+                                 g->a.cs, m, g->k, rows, to);
+            if (j->rounded) kernels->gemm_round(to, m * g->k);
             packed_a = to;
             packed_rows = rows;
         }
@@ -157,11 +165,17 @@ static void plan_pieces(struct job *j, bool shared)
     j->n_panel_groups = (j->n_panels + j->panel_group - 1) / j->panel_group;
 }
 
-static int gemm_one(const struct gemm *g, const float *a, const float *b, char *c, char *pre,
+static bool is_rounded(const struct gemm *g)
+{
+    return g->bf16 || g->a.dtype == DET_BF16 || g->b.dtype == DET_BF16;
+}
+
+static int gemm_one(const struct gemm *g, const void *a, const void *b, char *c, char *pre,
                     bool shared)
 {
     int rc = 0;
-    struct job j = {.g = g, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
+    struct job j = {
+        .g = g, .a = a, .b = b, .c = c, .pre = pre, .rounded = is_rounded(g), .rc = &rc};
     j.panel_width = kernels->gemm_width();
     int64_t per_panel = g->k * j.panel_width;
     int64_t panels_at_once = MAX((int64_t)1, PACK_MAX / MAX(per_panel, (int64_t)1));
@@ -239,8 +253,7 @@ static const char *batch_item(const void *base, int64_t i, int64_t stride, det_d
 
 static bool is_small(const struct gemm *g)
 {
-    bool f32 = g->a.dtype == DET_F32 && g->b.dtype == DET_F32 && g->c_dtype == DET_F32 && !g->bf16;
-    return f32 && g->m * g->n * g->k <= TINY;
+    return !is_rounded(g) && g->c_dtype == DET_F32 && g->m * g->n * g->k <= TINY;
 }
 
 static int multiply_item(const struct gemm *g, int64_t i, bool shared)
@@ -249,15 +262,13 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
     const char *b = batch_item(g->b.data, i, g->b_batch, g->b.dtype);
     char *c = (char *)(uintptr_t)batch_item(g->c, i, g->c_batch, g->c_dtype);
     char *pre = (char *)(uintptr_t)batch_item(g->pre, i, g->c_batch, g->c_dtype);
-    if (g->bf16 || g->a.dtype == DET_BF16 || g->b.dtype == DET_BF16)
-        return gemm_bf16(g, a, b, c, pre, shared);
+    if (is_rounded(g) && g->k && bf16_unit()) return gemm_bf16(g, a, b, c, pre, shared);
     if (g->c_dtype == DET_F64) {
         loops_f64(g, (const double *)a, (const double *)b, (double *)c, (double *)pre);
         return 0;
     }
     if (!is_small(g))
-        return gemm_one(g, (const float *)a, (const float *)b, c, pre,
-                        shared && g->m * g->n * g->k > WORTH_THREADS);
+        return gemm_one(g, a, b, c, pre, shared && g->m * g->n * g->k > WORTH_THREADS);
     small_f32(g, (const float *)a, (const float *)b, (float *)c);
     small_finish(g, (float *)c, (float *)pre);
     return 0;

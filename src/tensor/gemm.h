@@ -11,6 +11,11 @@ struct matrix {
     int64_t rs, cs;
 };
 
+static inline const void *matrix_at(const struct matrix *m, const void *data, int64_t i, int64_t j)
+{
+    return (const char *)data + (i * m->rs + j * m->cs) * (int64_t)det_dtype_size(m->dtype);
+}
+
 // C[m x n] (+)= A[m x k] B[k x n], for n_batch independent triples batch strides apart.
 // f32 throughout, or f64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to bf16
 // before multiplying (sums are f32 always).

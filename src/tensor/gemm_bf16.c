@@ -1,13 +1,9 @@
-// Unit gemm_bf16.c: bf16 products. With bf16 instructions (see gemm_bf16_x86.c) panels of B are
-// packed in pairs of k; without, both matrices are rounded to bf16 precision, kept as f32, and go
-// through the f32 kernels.
+// Unit gemm_bf16.c: products by instructions that multiply pairs of bf16 (see gemm_bf16_x86.c):
+// panels of B are packed in pairs of k.
 #include "tensor/gemm_bf16.h"
 
 #include "sys/pool.h"
 #include "tensor/node.h"
-
-#define DET_ISA plain
-#include "tensor/kernels/simd.h"
 
 enum { ROW_BLOCK = 96, WORTH_THREADS = 256 << 10 };
 
@@ -39,16 +35,11 @@ static uint16_t *panel_memory(const struct job *j, int panel)
     return j->packed + (int64_t)panel * j->unit->width * j->k_padded;
 }
 
-static const void *element(const struct matrix *m, const void *base, int64_t i, int64_t j)
-{
-    return (const char *)base + (i * m->rs + j * m->cs) * (int64_t)det_dtype_size(m->dtype);
-}
-
 static void pack_piece(void *ctx, int panel)
 {
     const struct job *j = ctx;
     const struct matrix *b = &j->g->b;
-    const void *at = element(b, j->b, 0, (int64_t)panel * j->unit->width);
+    const void *at = matrix_at(b, j->b, 0, (int64_t)panel * j->unit->width);
     j->unit->pack_b(b, at, j->g->k, panel_columns(j, panel), panel_memory(j, panel));
 }
 
@@ -56,7 +47,7 @@ static void pack_piece(void *ctx, int panel)
 static const uint16_t *rows_of_a(const struct job *j, int64_t row, int64_t m, int64_t *stride)
 {
     const struct matrix *a = &j->g->a;
-    const void *at = element(a, j->a, row, 0);
+    const void *at = matrix_at(a, j->a, row, 0);
     *stride = a->rs;
     if (a->dtype == DET_BF16 && a->cs == 1 && j->k_padded == j->g->k && m % 16 == 0) return at;
     int64_t m_padded = (m + 15) / 16 * 16;
@@ -128,10 +119,10 @@ static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
             fn(ctx, i);
 }
 
-static int multiply_pairs(const struct gemm *g, const struct bf16_unit *unit, const void *a,
-                          const void *b, char *c, char *pre, bool shared)
+int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared)
 {
     int rc = 0;
+    const struct bf16_unit *unit = bf16_unit();
     struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
     j.k_padded = (g->k + unit->k_round - 1) / unit->k_round * unit->k_round;
     j.n_panels = (int)((g->n + unit->width - 1) / unit->width);
@@ -149,39 +140,4 @@ static int multiply_pairs(const struct gemm *g, const struct bf16_unit *unit, co
     run_pieces(j.n_panels, pack_piece, &j, shared && g->n * g->k > WORTH_THREADS / 16);
     run_pieces((int)(j.n_row_blocks * groups), multiply_piece, &j, shared);
     return rc;
-}
-
-// --- without bf16 instructions
-
-static float *rounded_copy(enum scratch_slot slot, const struct matrix *m, const void *at,
-                           int64_t rows, int64_t cols)
-{
-    float *out = scratch(slot, (size_t)(rows * cols) * sizeof *out);
-    for (int64_t i = 0; out && i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) {
-            const void *e = element(m, at, i, j);
-            float x = m->dtype == DET_BF16 ? bf16_to_f32(*(const uint16_t *)e) : *(const float *)e;
-            out[i * cols + j] = bf16_to_f32(f32_to_bf16(x));
-        }
-    return out;
-}
-
-static int multiply_rounded(const struct gemm *g, const void *a, const void *b, char *c, char *pre)
-{
-    struct gemm f = *g;
-    f.a = (struct matrix){rounded_copy(SCRATCH_C, &g->a, a, g->m, g->k), DET_F32, g->k, 1};
-    f.b = (struct matrix){rounded_copy(SCRATCH_D, &g->b, b, g->k, g->n), DET_F32, g->n, 1};
-    if (!f.a.data || !f.b.data) return DET_ENOMEM;
-    f.bf16 = false;
-    f.n_batch = 1;
-    f.c = c;
-    f.pre = pre;
-    return gemm(&f);
-}
-
-int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared)
-{
-    const struct bf16_unit *unit = bf16_unit();
-    if (!unit || !g->k) return multiply_rounded(g, a, b, c, pre);
-    return multiply_pairs(g, unit, a, b, c, pre, shared);
 }

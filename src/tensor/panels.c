@@ -5,9 +5,6 @@
 #include "tensor/node.h"
 #include "tensor/share.h"
 
-#define DET_ISA plain
-#include "tensor/kernels/simd.h"
-
 // bf16 pairs if the processor multiplies them; else rounded floats.
 static const struct bf16_unit *unit_of(const struct panels *b)
 {
@@ -58,16 +55,11 @@ static void pack_f64(const struct panels *p, const struct matrix *b)
             *to++ = ((const double *)b->data)[k * b->rs + j * b->cs];
 }
 
-static void pack_rounded(const struct panels *p, const struct matrix *b, int64_t col, int width)
+static void pack_floats(const struct panels *p, const struct matrix *b, const void *at, int width,
+                        float *to)
 {
-    int lanes = kernels->gemm_lanes(), padded = (int)round_up(width, lanes);
-    float *to = (float *)(void *)panel_at(p, col);
-    for (int64_t k = 0; k < p->k; k++)
-        for (int j = 0; j < padded; j++) {
-            int64_t at = k * b->rs + (col + j) * b->cs;
-            float x = j < width ? load_as(b->data, b->dtype == DET_BF16, at) : 0;
-            *to++ = bf16_to_f32(f32_to_bf16(x));
-        }
+    kernels->gemm_pack(at, b->dtype == DET_BF16, b->rs, b->cs, p->k, width, to);
+    if (p->bf16) kernels->gemm_round(to, p->k * round_up(width, kernels->gemm_lanes()));
 }
 
 struct pack_job {
@@ -83,15 +75,11 @@ static void pack_range(void *ctx, int64_t from, int64_t to)
     int full = panel_width(p);
     for (int64_t col = from * full; col < MIN(to * full, p->n); col += full) {
         int width = (int)MIN(p->n - col, (int64_t)full);
-        const char *at =
-            (const char *)j->b->data + col * j->b->cs * (int64_t)det_dtype_size(j->b->dtype);
+        const void *at = matrix_at(j->b, j->b->data, 0, col);
         if (unit)
             unit->pack_b(j->b, at, p->k, width, (uint16_t *)(void *)panel_at(p, col));
-        else if (p->bf16)
-            pack_rounded(p, j->b, col, width);
         else
-            kernels->gemm_pack((const float *)(const void *)at, j->b->rs, j->b->cs, p->k, width,
-                               (float *)(void *)panel_at(p, col));
+            pack_floats(p, j->b, at, width, (float *)(void *)panel_at(p, col));
     }
 }
 
@@ -133,9 +121,10 @@ void panels_rows(const struct panels *b, const float *from, int64_t stride, int6
         unit->pack_a(&a, from, m, b->k, to);
         return;
     }
+    float *rows = to;
     for (int64_t i = 0; i < m; i++)
-        for (int64_t k = 0; k < b->k; k++)
-            ((float *)to)[i * b->k + k] = bf16_to_f32(f32_to_bf16(from[i * stride + k]));
+        memcpy(rows + i * b->k, from + i * stride, (size_t)b->k * sizeof *rows);
+    kernels->gemm_round(rows, m * b->k);
 }
 
 // --- multiplying

@@ -198,29 +198,32 @@ INLINE void transpose(vf *r)
     }
 }
 
-static void pack_rows(const float *b, int64_t rs, int64_t k_end, int width, int padded, float *out)
+// What follows reads f32, or bf16 if `bf16` says so, and writes f32.
+
+INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end, int width,
+                      int padded, float *out)
 {
-    for (int64_t k = 0; k < k_end; k++, b += rs, out += padded) {
+    for (int64_t k = 0; k < k_end; k++, out += padded) {
         int j = 0;
         for (; j + LANES <= width; j += LANES)
-            vf_store(out + j, vf_load(b + j));
+            vf_store(out + j, vf_load_as(b, bf16, k * rs + j));
         for (; j < width; j++)
-            out[j] = b[j];
+            out[j] = load_as(b, bf16, k * rs + j);
         for (; j < padded; j++)
             out[j] = 0;
     }
 }
 
-static void pack_strided(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width,
-                         int padded, float *out)
+INLINE void pack_strided(const void *b, const bool bf16, int64_t rs, int64_t cs, int64_t k_end,
+                         int width, int padded, float *out)
 {
-    for (int64_t k = 0; k < k_end; k++, b += rs, out += padded)
+    for (int64_t k = 0; k < k_end; k++, out += padded)
         for (int j = 0; j < padded; j++)
-            out[j] = j < width ? b[j * cs] : 0;
+            out[j] = j < width ? load_as(b, bf16, k * rs + j * cs) : 0;
 }
 
-static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, int padded,
-                         float *out)
+INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_end, int width,
+                         int padded, float *out)
 {
     for (int j = 0; j < padded; j += LANES) {
         int64_t k = 0;
@@ -228,7 +231,7 @@ static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, i
             vf r[LANES];
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
-                r[i] = vf_load(b + (j + i) * cs + k);
+                r[i] = vf_load_as(b, bf16, (j + i) * cs + k);
             transpose(r);
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
@@ -236,57 +239,84 @@ static void pack_columns(const float *b, int64_t cs, int64_t k_end, int width, i
         }
         for (; k < k_end; k++)
             for (int i = j; i < j + LANES; i++)
-                out[k * padded + i] = i < width ? b[i * cs + k] : 0;
+                out[k * padded + i] = i < width ? load_as(b, bf16, i * cs + k) : 0;
     }
 }
 
-// B[k_end x width] -> out[k][padded], zeros behind width.
-void KERNEL(gemm_pack)(const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, float *out)
+INLINE void pack(const void *b, const bool bf16, int64_t rs, int64_t cs, int64_t k_end, int width,
+                 float *out)
 {
     const int padded = (width + LANES - 1) / LANES * LANES;
     if (cs == 1)
-        pack_rows(b, rs, k_end, width, padded, out);
+        pack_rows(b, bf16, rs, k_end, width, padded, out);
     else if (rs == 1)
-        pack_columns(b, cs, k_end, width, padded, out);
+        pack_columns(b, bf16, cs, k_end, width, padded, out);
     else
-        pack_strided(b, rs, cs, k_end, width, padded, out);
+        pack_strided(b, bf16, rs, cs, k_end, width, padded, out);
 }
 
-INLINE void pack_tile(const float *a, int64_t rs, int64_t cs, const int mr, int64_t k_end,
-                      float *out)
+// B[k_end x width] -> out[k][padded], zeros behind width.
+void KERNEL(gemm_pack)(const void *b, bool bf16, int64_t rs, int64_t cs, int64_t k_end, int width,
+                       float *out)
 {
-    if (rs == 1) {
+    if (bf16)
+        pack(b, true, rs, cs, k_end, width, out);
+    else
+        pack(b, false, rs, cs, k_end, width, out);
+}
+
+INLINE void pack_tile(const void *a, const bool bf16, int64_t rs, int64_t cs, const int mr,
+                      int64_t k_end, float *out)
+{
+    if (rs == 1 && !bf16) {
         for (int64_t k = 0; k < k_end; k++)
-            memcpy(out + k * mr, a + k * cs, (size_t)mr * sizeof *out);
+            memcpy(out + k * mr, (const float *)a + k * cs, (size_t)mr * sizeof *out);
         return;
     }
     for (int64_t k = 0; k < k_end; k++)
         for (int r = 0; r < mr; r++)
-            out[k * mr + r] = a[r * rs + k * cs];
+            out[k * mr + r] = load_as(a, bf16, r * rs + k * cs);
 }
 
-// A[m x k_end], tile after tile of at most `rows` rows, each as [k][rows of the tile].
-void KERNEL(gemm_pack_a)(const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows,
-                         float *out)
+INLINE void pack_tiles(const void *a, const bool bf16, int64_t rs, int64_t cs, int64_t m,
+                       int64_t k_end, int rows, float *out)
 {
     for (int64_t i = 0; i < m; i += rows) {
         int mr = (int)(m - i < rows ? m - i : rows);
-        const float *from = a + i * rs;
+        const void *from = (const char *)a + i * rs * (bf16 ? 2 : 4);
         float *to = out + i * k_end;
         switch (mr) { // sizes known to the compiler copy in whole registers
         case 6:
-            pack_tile(from, rs, cs, 6, k_end, to);
+            pack_tile(from, bf16, rs, cs, 6, k_end, to);
             break;
         case 8:
-            pack_tile(from, rs, cs, 8, k_end, to);
+            pack_tile(from, bf16, rs, cs, 8, k_end, to);
             break;
         case 12:
-            pack_tile(from, rs, cs, 12, k_end, to);
+            pack_tile(from, bf16, rs, cs, 12, k_end, to);
             break;
         default:
-            pack_tile(from, rs, cs, mr, k_end, to);
+            pack_tile(from, bf16, rs, cs, mr, k_end, to);
         }
     }
+}
+
+// A[m x k_end], tile after tile of at most `rows` rows, each as [k][rows of the tile].
+void KERNEL(gemm_pack_a)(const void *a, bool bf16, int64_t rs, int64_t cs, int64_t m, int64_t k_end,
+                         int rows, float *out)
+{
+    if (bf16)
+        pack_tiles(a, true, rs, cs, m, k_end, rows, out);
+    else
+        pack_tiles(a, false, rs, cs, m, k_end, rows, out);
+}
+
+// Rounds to what bf16 can hold.
+void KERNEL(gemm_round)(float *x, int64_t n)
+{
+    VECTOR_LOOP
+    for (int64_t i = 0; i < n; i++)
+        x[i] = bf16_to_f32(f32_to_bf16(x[i]));
 }
 
 // --- finishing

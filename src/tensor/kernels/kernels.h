@@ -146,9 +146,11 @@ struct dropout_args {
     K(int, gemm_lanes, (void))      /* panels are padded to a multiple of this */                   \
     K(int, gemm_rows, (int width))  /* rows of a tile */                                            \
     K(void, gemm_panel, (const struct gemm_panel *p))                                               \
-    K(void, gemm_pack, (const float *b, int64_t rs, int64_t cs, int64_t k_end, int width, float *out)) \
-    K(void, gemm_pack_a, (const float *a, int64_t rs, int64_t cs, int64_t m, int64_t k_end, int rows, \
-                          float *out))                                                              \
+    K(void, gemm_pack, (const void *b, bool bf16, int64_t rs, int64_t cs, int64_t k_end, int width, \
+                        float *out)) \
+    K(void, gemm_pack_a, (const void *a, bool bf16, int64_t rs, int64_t cs, int64_t m, int64_t k_end, \
+                          int rows, float *out)) \
+    K(void, gemm_round, (float *x, int64_t n)) \
     K(void, gemm_finish, (const struct gemm_finish *f))                                             \
     K(void, gemm_small, (const struct gemm_small *g))                                               \
     /* reductions */                                                                               \
