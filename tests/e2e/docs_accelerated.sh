@@ -9,7 +9,8 @@ expect_status 0
 run "$program" mnist
 expect_status 0
 expect_no_err
-for line in "train_loss_epoch: " "accuracy: " "learning rate: " "Early stopping counter: 0/2" \
+for line in "train_loss_epoch: " "accuracy: " "learning rate: " "20 updates of 32 samples" \
+    "30 updates of 32 samples" "Early stopping counter: 0/2" \
     "Loading checkpoint with eval_loss_epoch: " "Saved training state to states/epoch_3.pth" "evaluation_loss: " \
     "Reached the maximum of 5 training steps"; do
     expect_out "$line"
