@@ -369,7 +369,9 @@ const struct command cmd_experiment_continue = {
     .args = "ID",
     .min_args = 1,
     .max_args = 1,
-    .help = "Lets an experiment that has ended run on from its latest checkpoints.",
+    .help = "Lets an experiment that has ended run on: a single one for longer, trials of a random "
+            "or grid search that are not complete, or more of them; any other search if it was "
+            "canceled.",
     .example = "det experiment continue 7 --config searcher.max_length.batches=4000",
     .options = continue_options,
     .n_options = STATIC_LEN(continue_options),

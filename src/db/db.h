@@ -185,6 +185,9 @@ int db_templates_list(struct db_reader *r, const struct db_page *page, struct ar
 int db_warm_starts_list(struct db_reader *r, struct arena *a,
                         struct db_list *out, // of const char *
                         det_err *err);
+// Names of model definitions that some experiment has.
+int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
+                     det_err *err);
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                    det_err *err);
 

@@ -268,6 +268,11 @@ int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, de
     return list_texts(r, SQL_LABELS_LIST, a, out, err);
 }
 
+int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+{
+    return list_texts(r, SQL_CONTEXTS_LIST, a, out, err);
+}
+
 int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
 {
     return list_texts(r, SQL_WARM_STARTS_LIST, a, out, err);

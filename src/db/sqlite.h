@@ -121,6 +121,8 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
       "INSERT INTO logs(trialId, timestamp, level, rankId, allocationId, agentId, containerId,"  \
       " source, stdtype, log) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                  \
     S(LOGS_DELETE, N_NOUN, "DELETE FROM logs WHERE trialId = ?1 AND timestamp < ?2")             \
+    S(CONTEXTS_LIST, N_NOUN,                                                                     \
+      "SELECT DISTINCT modelDefinition FROM experiments WHERE modelDefinition IS NOT NULL")      \
     S(LABELS_LIST, N_NOUN,                                                                       \
       "SELECT DISTINCT value FROM experiments, json_each(labels) ORDER BY value")                \
     S(NEXT_IDS, N_NOUN,                                                                          \

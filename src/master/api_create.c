@@ -247,6 +247,7 @@ static int post_continue(struct http_request *req, det_err *err)
     struct buf out = BUF_INIT(API_MAX_REPLY);
     put_created(&out, e, &diags, req->arena);
     experiment_link(e); // at once: it can be continued only one time
+    experiment_settle(e, tx);
     return api_finish(req, tx, 0, &out);
 }
 

@@ -261,9 +261,8 @@ struct live_experiment *create_experiment(struct master *m, const struct create_
 
 // --- going on
 
-// The configuration of last time, with what is different now above it.
-static int read_again(struct live_experiment *e, struct str changes, struct str stored,
-                      struct diag_list *diags, det_err *err)
+int create_read_changed(struct live_experiment *e, struct str changes, struct str stored,
+                        struct diag_list *diags, det_err *err)
 {
     const struct config_text below = {.source = "stored configuration", .text = stored};
     const struct config_opts opts = {.source = "overrideConfig", .below = &below, .n_below = 1};
@@ -271,60 +270,5 @@ static int read_again(struct live_experiment *e, struct str changes, struct str 
     int rc = read_config(e, text, &opts, diags, err);
     if (!rc) rc = policies_open(e, err);
     if (!rc) rc = choose_storage(e, err);
-    if (!rc) rc = check_slots(e, err);
-    if (!rc && e->cfg.searcher.kind != SEARCHER_SINGLE)
-        rc = det_fail(
-            err, DET_EUNSUPPORTED,
-            "only experiments with the searcher 'single' can be continued; fork it instead");
-    return rc;
-}
-
-static int find_continued(struct live_experiment *e, struct arena *arena, det_err *err)
-{
-    const struct db_filter filter = {.experiment_id = e->row.id};
-    struct db_list trials;
-    int rc = db_trials_list(e->master->reader, &filter, NULL, arena, &trials, err);
-    if (!rc && trials.n != 1)
-        rc = det_fail(err, DET_ESTATE, "it has %zu trials instead of one", trials.n);
-    if (!rc) e->continued = trial_restore(e, trials.items);
-    return rc;
-}
-
-static int continue_row(struct live_experiment *e, det_err *err)
-{
-    int rc = experiment_step(e->row.state, EXPERIMENT_CONTINUE, &e->row.state, err);
-    if (rc) return rc;
-    e->row.end_us = 0;
-    e->row.progress = 0;
-    e->row.reason = NULL;
-    e->job.state = JOB_QUEUED;
-    e->job.submit_us = clock_unix_us();
-    e->job.position = (double)e->job.submit_us;
-    return 0;
-}
-
-struct live_experiment *create_continue(struct master *m, const struct experiment *row,
-                                        struct str changes, struct diag_list *diags,
-                                        struct db_tx *tx, det_err *err)
-{
-    struct live_experiment *e = experiment_new(m);
-    struct arena arena = ARENA_INIT;
-    struct str stored, original;
-    create_copy_row(e, row);
-    int rc = db_config_find(m->reader, row->id, &e->arena, &stored, &original, err);
-    if (!rc) rc = read_again(e, changes, stored, diags, err);
-    if (!rc) rc = db_job_find(m->reader, row->job_id, &e->arena, &e->job, err);
-    if (!rc) rc = continue_row(e, err);
-    if (!rc) rc = find_continued(e, &arena, err);
-    if (!rc) {
-        db_config_save(tx, e->row.id, str_from(e->config_json), original);
-        db_job_save(tx, &e->job);
-        e->search = search_new(&e->cfg);
-        rc = experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err);
-    }
-    arena_done(&arena);
-    if (!rc) return e;
-    trial_free(e->continued);
-    experiment_free(e);
-    return NULL;
+    return rc ? rc : check_slots(e, err);
 }

@@ -20,10 +20,14 @@ struct live_experiment *create_experiment(struct master *m, const struct create_
                                           struct diag_list *diags, struct db_tx *tx, det_err *err);
 
 // An experiment that has ended goes on, with changes of its configuration, from its latest
-// checkpoint. In the same way, nothing of it is known to the master yet.
+// checkpoints. In the same way, nothing of it is known to the master yet. (continue.c)
 struct live_experiment *create_continue(struct master *m, const struct experiment *row,
                                         struct str changes, struct diag_list *diags,
                                         struct db_tx *tx, det_err *err);
+
+// The configuration of last time, with what is different now above it, into e.
+int create_read_changed(struct live_experiment *e, struct str changes, struct str stored,
+                        struct diag_list *diags, det_err *err);
 
 // Only reads the configuration.
 int create_check(struct master *m, const struct create_input *in, struct diag_list *diags,

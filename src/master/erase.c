@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "master/create.h"
+#include "master/sweep.h"
 #include "storage/storage.h"
 #include "sys/log.h"
 
@@ -25,6 +26,12 @@ static void done(struct erasure *x)
     free(x);
 }
 
+static void on_erased(void *ctx, int code, const det_err *err)
+{
+    (void)err;
+    if (!code) sweep_contexts(ctx);
+}
+
 static void finish(void *ctx)
 {
     struct erasure *x = ctx;
@@ -40,7 +47,7 @@ static void finish(void *ctx)
         row.reason = x->err.msg;
         db_experiment_save(tx, &row);
     }
-    db_tx_submit_must(tx, NULL, NULL);
+    db_tx_submit_must(tx, on_erased, m);
     done(x);
 }
 

@@ -34,6 +34,9 @@ void experiment_free(struct live_experiment *e)
     for (size_t i = 0; i < e->trials.n; i++)
         trial_free(e->trials.items[i].value);
     set_done(&e->trials);
+    for (size_t i = 0; i < e->earlier.n; i++)
+        trial_free(e->earlier.items[i].value);
+    set_done(&e->earlier);
     search_free(e->search);
     policies_close(e);
     free(e->events);
@@ -223,7 +226,7 @@ static void end(struct live_experiment *e, struct db_tx *tx)
     if (e->row.state == RUN_COMPLETED) e->row.progress = 1;
     experiment_save(e, tx);
     db_job_save(tx, &e->job);
-    db_searcher_delete(tx, e->row.id);
+    if (e->row.state != RUN_CANCELED) db_searcher_delete(tx, e->row.id); // see continue.c
     log_info("experiment %lld: %s%s%s", (long long)e->row.id, run_state_names[e->row.state],
              e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
     retention_apply(e);

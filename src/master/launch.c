@@ -252,6 +252,14 @@ static void add_links(struct prepare *p, const struct exp_config *cfg)
     }
 }
 
+char *launch_workdir(const struct master *m, int64_t token)
+{
+    struct arena arena = ARENA_INIT;
+    char *path = xstrdup(arena_printf(&arena, "%s/work/%lld", m->data_dir, (long long)token));
+    arena_done(&arena);
+    return path;
+}
+
 void launch(struct live_allocation *a)
 {
     struct live_experiment *e = a->trial->experiment;
@@ -261,8 +269,7 @@ void launch(struct live_allocation *a)
     p->allocation = a;
     if (e->row.context)
         p->archive = xstrdup(arena_printf(&arena, "%s/contexts/%s", m->data_dir, e->row.context));
-    a->workdir =
-        xstrdup(arena_printf(&arena, "%s/work/%lld", m->data_dir, (long long)a->row.token));
+    a->workdir = launch_workdir(m, a->row.token);
     p->workdir = xstrdup(a->workdir);
     add_links(p, &e->cfg);
     arena_done(&arena);

@@ -11,6 +11,7 @@
 #include "master/logs.h"
 #include "master/routes.h"
 #include "master/state.h"
+#include "master/sweep.h"
 #include "sys/clock.h"
 #include "sys/dir.h"
 #include "sys/log.h"
@@ -203,6 +204,7 @@ static void clean(struct master *m)
     db_keys_forget(tx, now - 2 * day_us);
     db_sessions_delete_expired(tx, now);
     db_tx_submit(tx, NULL, NULL);
+    sweep_contexts(m);
 }
 
 static void on_time(void *ctx)
@@ -282,6 +284,7 @@ int master_run(const struct master_opts *opts, det_err *err)
     int rc = open_all(&m, err);
     if (!rc) {
         erase_resume(&m);
+        sweep_workdirs(&m);
         loop_timer_set(m.loop, &m.housekeeping_timer, WAKE_US);
         log_info("the master answers at %s", m.url);
         if (opts->ready) opts->ready(opts->ctx, m.url);

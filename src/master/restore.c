@@ -14,6 +14,7 @@ static void restore_allocation(struct live_trial *t, const struct allocation *ro
     a->row.id = arena_strdup(&a->arena, row->id);
     a->row.task_id = t->row.task_id;
     a->row.reason = NULL;
+    a->workdir = launch_workdir(t->experiment->master, row->token);
     t->allocation = a;
 }
 
@@ -46,7 +47,9 @@ static int restore_experiment(struct live_experiment *e, struct arena *arena, de
         e->search = search_restore(&e->cfg, snapshot, err);
         rc = e->search ? 0 : DET_ECORRUPT;
     }
-    return rc ? rc : restore_trials(e, arena, err);
+    if (!rc) rc = restore_trials(e, arena, err);
+    if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, err);
+    return rc;
 }
 
 static void give_up(struct master *m, const struct experiment *row, const det_err *why)

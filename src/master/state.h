@@ -68,8 +68,8 @@ struct live_experiment {
     const char *warm_start;    // checkpoint that new trials start from; NULL: none
     struct policies *policies; // patterns of the log policies
     struct search *search;
-    struct live_trial *continued; // that the searcher's first trial is to be; NULL: a new one
     struct set trials;            // live ones, by number
+    struct set earlier;           // those of before it was continued that are not live, by number
     struct search_event *events;  // not yet told to the searcher
     size_t n_events, cap_events;
     bool telling;
@@ -149,6 +149,14 @@ void trial_exited(struct live_trial *t, const struct allocation *run, struct db_
 
 void trial_forget_reports(struct live_trial *t);
 
+// --- continue.c
+
+// Trials of before the experiment was continued that its search has not come to yet.
+int continue_find_earlier(struct live_experiment *e, det_err *err);
+
+// Tells the search how a trial that is complete ended.
+void continue_tell(struct live_trial *t, struct db_tx *tx);
+
 // --- allocation.c
 
 struct live_allocation *allocation_new(struct live_trial *t); // a wish
@@ -178,6 +186,7 @@ void wake_waiters(struct live_allocation *a, bool preempt);
 
 // Prepares files in the background, then starts.
 void launch(struct live_allocation *a);
+char *launch_workdir(const struct master *m, int64_t token); // of a run; yours to free
 void launch_clean(struct master *m, const char *workdir); // in the background; NULL: nothing
 
 // What was to be started next is not; the next master will see that.

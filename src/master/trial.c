@@ -102,21 +102,28 @@ static struct live_trial *make(struct live_experiment *e, const struct search_op
 }
 
 // One that has ended, once more.
-static struct live_trial *revive(struct live_experiment *e)
+static void revive(struct live_experiment *e, struct live_trial *t)
 {
-    struct live_trial *t = e->continued;
-    e->continued = NULL;
+    set_remove(&e->earlier, t->row.number);
     t->row.restarts = 0;
     t->row.end_us = 0;
     t->row.closing = false;
+    t->row.operation = (struct opt_int){false, 0};
     t->row.reason = NULL;
-    return t;
 }
 
 void trial_create(struct live_experiment *e, const struct search_op *op, struct db_tx *tx)
 {
     struct master *m = e->master;
-    struct live_trial *t = e->continued ? revive(e) : make(e, op);
+    struct live_trial *t = set_find(&e->earlier, op->trial);
+    if (t && t->row.state == RUN_COMPLETED) {
+        continue_tell(t, tx);
+        return;
+    }
+    if (t)
+        revive(e, t);
+    else
+        t = make(e, op);
     t->row.state = e->row.state == RUN_PAUSED ? RUN_PAUSED : RUN_ACTIVE;
     t->row.hparams = doc_copy(&t->arena, op->hparams);
     t->row.seed = op->trial_seed;

@@ -245,6 +245,17 @@ int search_tell(struct search *s, const struct search_event *event, struct searc
     return rc;
 }
 
+bool search_has_open(const struct search *s, int64_t trial)
+{
+    return !s->over && trial >= 1 && trial <= s->n_trials &&
+           !(s->trials[trial - 1].flags & IS_CLOSED);
+}
+
+int64_t search_n_trials(const struct search *s)
+{
+    return s->n_trials;
+}
+
 double search_progress(const struct search *s)
 {
     if (s->over) return 1;

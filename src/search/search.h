@@ -1,6 +1,6 @@
 // search/search.h: hyperparameter search: events in, operations out.
 //   search_new  search_restore  search_snapshot  search_free  search_tell  search_answer
-//   search_ask  search_progress  search_preview  search_simulate  curves_read
+//   search_ask  search_has_open  search_n_trials  search_progress  search_preview  search_simulate  curves_read
 //
 // A search is a deterministic function of its configuration, the experiment's seed and the events
 // it was told: no clock, no I/O, no other randomness. So it can be saved as JSON after any event
@@ -89,6 +89,10 @@ struct search *search_restore(const struct exp_config *cfg, struct str snapshot,
 // second exit or closing of a trial is ignored.
 int search_tell(struct search *s, const struct search_event *event, struct search_ops *ops,
                 det_err *err);
+
+// The trial was created and is not closed.
+bool search_has_open(const struct search *s, int64_t trial);
+int64_t search_n_trials(const struct search *s); // created so far
 
 // 0 .. 1
 double search_progress(const struct search *s);

@@ -259,6 +259,7 @@ def test_what_ends_without_the_master_is_noticed(det):
         expect('exit', states(m, 1), [('TASK_FAILED', 5)])
         expect('log', [x for x in m.lines(1, source='task')], ['up', 'end'])
         expect('nothing is left', os.listdir(os.path.join(m.data, 'run')), [])
+        wait_for(lambda: not os.listdir(os.path.join(m.data, 'work')), 'its working directory to go')
 
 
 def test_signals_survive_a_restart(det):

@@ -158,6 +158,36 @@ def test_deleting_takes_the_files_too(det):
         expect('trial', m.call('GET', 'trials/1')[0], 404)
 
 
+def test_model_definitions_go_when_nothing_uses_them(det):
+    with Master(det) as m:
+        folder = os.path.join(m.data, 'contexts')
+        first = m.create(CONFIG, {'train.py': TRAIN})
+        second = m.create(CONFIG, {'train.py': TRAIN})  # the same content
+        other = m.create('entrypoint: "true"\nsearcher: {name: single}', {'another.py': ''})
+        unused = m.upload({'never.py': ''})
+        for e in (first, second, other):
+            m.wait_experiment(e, 'STATE_COMPLETED')
+        contexts = {e: m.experiment(e)['modelDefinition'] for e in (first, second, other)}
+        expect('shared', contexts[first], contexts[second])
+
+        def delete(e):
+            for name in os.listdir(folder):  # as if they had been uploaded long ago
+                os.utime(os.path.join(folder, name), (0, 0))
+            if e == second:
+                m.upload({'never.py': ''})  # somebody is about to use it
+            m.good('DELETE', f'experiments/{e}')
+        delete(first)
+        wait_for(lambda: sorted(os.listdir(folder)) == sorted([contexts[second], contexts[other]]), 'what is unused to go')
+        m.upload({'never.py': ''})
+        delete(second)
+        wait_for(lambda: contexts[second] not in os.listdir(folder), 'it to go')
+        expect('left', sorted(os.listdir(folder)), sorted([contexts[other], unused]))
+        os.utime(os.path.join(folder, unused), (0, 0))
+        m.kill()
+        m.start()
+        wait_for(lambda: os.listdir(folder) == [contexts[other]], 'it to go when a master starts')
+
+
 def test_retention_keeps_best_and_latest(det):
     train = '''
 from task import *
@@ -218,10 +248,107 @@ complete(n, 1.0 / n)
         expect('log', m.lines(1), ['from 0', 'from 2'])
         t = m.trial(1)
         expect('trial', (t['runId'], t['totalBatchesProcessed'], t['searcherMetricValue']), (2, 5, 0.2))
-        grid = m.create(CONFIG, {'train.py': TRAIN})
-        expect('too early', m.call('POST', 'experiments/continue', {'id': grid})[0], 409)
-        m.wait_experiment(grid, 'STATE_COMPLETED')
-        expect('not a grid', m.call('POST', 'experiments/continue', {'id': grid})[0], 501)
+
+
+def test_trials_of_a_grid_that_failed_are_continued(det):
+    train = '''
+from task import *
+ready()
+good = os.path.exists(os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], 'good'))
+if hparams['x'] == 1 and not good: checkpoint(1); sys.exit(3)
+print('from', steps, flush=True)
+n = operation()['op']['validateAfter']['length']
+report('validation', n, err=hparams['x'])
+complete(n, hparams['x'])
+'''
+    with Master(det) as m:
+        e = m.create(CONFIG, {'train.py': train})
+        expect('too early', m.call('POST', 'experiments/continue', {'id': e})[0], 409)
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        failed = [t for t in m.trials(e) if t['hparams']['x'] == 1][0]
+        others = [t for t in m.trials(e) if t['hparams']['x'] != 1]
+        expect('failed', failed['state'], 'STATE_ERROR')
+        for change, why in (('hyperparameters: {x: {type: categorical, vals: [1, 2]}}', 'hyperparameters'),
+                            ('searcher: {name: random, max_trials: 3}', "cannot become 'random'")):
+            status, answer = m.call('POST', 'experiments/continue', {'id': e, 'overrideConfig': change})
+            expect(change, (status, why in answer['detail']), (400, True))
+        m.post('experiments/continue', {'id': e})
+        m.kill()  # it goes on with the same trials after a restart, too
+        m.start()
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        expect('fails again', m.trial(failed['id'])['state'], 'STATE_ERROR')
+        open(os.path.join(m.data, 'checkpoints', 'good'), 'w').close()
+        m.post('experiments/continue', {'id': e})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        t = m.trial(failed['id'])
+        expect('its trial', (t['state'], m.lines(t['id'])[-1]), ('STATE_COMPLETED', 'from 1'))
+        expect('the others', [m.trial(t['id']) for t in others], others)
+        expect('trials', len(m.trials(e)), 3)
+        expect('nothing left', m.call('POST', 'experiments/continue', {'id': e})[0], 409)
+
+
+def test_a_random_search_is_continued_with_more_trials(det):
+    config = ('entrypoint: python3 train.py\nreproducibility: {experiment_seed: 5}\nsearcher: {name: random, metric: err,'
+              ' max_trials: %d, max_length: {batches: 2}, max_concurrent_trials: 1}\n'
+              'hyperparameters: {x: {type: double, minval: 0, maxval: 1}}')
+    with Master(det, '--slots', '2') as m:
+        wanted = m.create(config % 5, {'train.py': TRAIN})
+        e = m.create(config % 3, {'train.py': TRAIN})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        m.wait_experiment(wanted, 'STATE_COMPLETED')
+        before = m.trials(e)
+        m.post('experiments/continue', {'id': e, 'overrideConfig': 'searcher: {name: random, max_trials: 5}'})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        expect('those of before', m.trials(e)[:3], before)
+        expect('as if it had been five', [t['hparams'] for t in m.trials(e)], [t['hparams'] for t in m.trials(wanted)])
+
+
+def test_a_canceled_search_goes_on_where_it_was(det):
+    """With the same trials and lengths as one that nobody has canceled."""
+    train = '''
+from task import *
+ready()
+while True:
+    op = operation()
+    if op['completed']: ack(); break
+    n = op['op']['validateAfter']['length']
+    while not os.path.exists(os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], 'go')) and n > 1:
+        if preempted(): ack(); sys.exit()
+        time.sleep(0.02)
+    report('validation', n, err=hparams['x'])
+    checkpoint(n)
+    complete(n, hparams['x'])
+'''
+    config = ('entrypoint: python3 train.py\nreproducibility: {experiment_seed: 11}\nsearcher: {name: adaptive_asha,'
+              ' metric: err, max_trials: 6, max_length: {batches: 16}, divisor: 4, max_concurrent_trials: 1}\n'
+              'hyperparameters: {x: {type: double, minval: 0, maxval: 1}}')
+
+    def outcome(m, e):
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        return [(t['hparams'], t['totalBatchesProcessed'], t['state']) for t in m.trials(e)]
+    with Master(det) as m:
+        go = os.path.join(m.data, 'checkpoints', 'go')
+        for verb in ('cancel', 'kill'):
+            e = m.create(config, {'train.py': train})
+            wait_for(lambda: any((t['operation'] or 0) > 1 for t in m.trials(e)), 'a promotion')
+            m.post(f'experiments/{e}/{verb}')
+            m.wait_experiment(e, 'STATE_CANCELED')
+            status, why = m.call('POST', 'experiments/continue',
+                                 {'id': e, 'overrideConfig': 'searcher: {name: adaptive_asha, max_trials: 9}'})
+            expect('no other search', (status, 'cannot change' in why['detail']), (400, True))
+            m.post('experiments/continue', {'id': e})
+            m.kill()
+            m.start()
+            open(go, 'w').close()
+            found = outcome(m, e)
+            status, why = m.call('POST', 'experiments/continue', {'id': e})
+            expect('over', (status, 'only if it was canceled' in why['detail']), (501, True))
+            os.remove(go)
+            if verb == 'cancel':
+                open(go, 'w').close()
+                wanted = outcome(m, m.create(config, {'train.py': train}))
+                os.remove(go)
+            expect(verb, found, wanted)
 
 
 def test_a_search_by_a_time_metric_stops_trials(det):

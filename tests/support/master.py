@@ -5,6 +5,7 @@
         m.wait_experiment(e, 'STATE_COMPLETED')
 """
 import contextlib
+import gzip
 import http.client
 import io
 import json
@@ -172,7 +173,7 @@ class Master:
 
     def upload(self, files):
         out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode='w:gz') as tar:
+        with gzip.GzipFile(fileobj=out, mode='wb', mtime=0) as zipped, tarfile.open(fileobj=zipped, mode='w') as tar:
             for name, text in files.items():
                 info = tarfile.TarInfo(name)
                 info.size = len(text.encode())

@@ -1,0 +1,95 @@
+// Unit sweep.c: files that nothing uses any more. What is used is looked up by the loop, the rest is
+// removed in the background.
+#include "master/sweep.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+#include "sys/clock.h"
+#include "sys/dir.h"
+#include "sys/log.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Between the upload and the experiment that is made of it.
+enum { UNUSED_S = 3600 };
+
+struct sweep {
+    const char *dir;
+    const char **used; // sorted
+    size_t n_used;
+    int64_t before_s;    // only what was changed before
+    int64_t below_token; // only names that are numbers below; 0: any names
+    struct arena arena;
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_garbage(const struct sweep *s, int dir, const char *name)
+{
+    struct stat st;
+    int64_t token;
+    if (bsearch(&name, s->used, s->n_used, sizeof *s->used, compare)) return false;
+    if (s->below_token)
+        return number_to_int(str_from(name), 10, &token) && token < s->below_token;
+    return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_mtime < s->before_s;
+}
+
+static void run(void *ctx)
+{
+    struct sweep *s = ctx;
+    struct dir_entries entries = {0};
+    int dir = -1;
+    det_err err;
+    int rc = dir_open(s->dir, 0, &dir, &err);
+    if (!rc) rc = dir_list(dir, s->dir, &s->arena, &entries, &err);
+    for (size_t i = 0; !rc && i < entries.n; i++)
+        if (is_garbage(s, dir, entries.items[i].name))
+            rc = dir_remove(dir, entries.items[i].name, &err);
+    if (rc) log_warn("files that are not needed any more: %s", err.msg);
+    if (dir >= 0) close(dir);
+}
+
+static void done(void *ctx)
+{
+    struct sweep *s = ctx;
+    arena_done(&s->arena);
+    free(s);
+}
+
+static void begin(struct master *m, struct sweep *s)
+{
+    qsort(s->used, s->n_used, sizeof *s->used, compare);
+    worker_run(m->worker, run, done, s);
+}
+
+void sweep_contexts(struct master *m)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    struct db_list list;
+    det_err err;
+    if (db_contexts_list(m->reader, &s->arena, &list, &err)) {
+        log_warn("model definitions: %s", err.msg);
+        done(s);
+        return;
+    }
+    s->dir = arena_printf(&s->arena, "%s/contexts", m->data_dir);
+    s->used = list.items;
+    s->n_used = list.n;
+    s->before_s = clock_unix_us() / 1000000 - UNUSED_S;
+    begin(m, s);
+}
+
+void sweep_workdirs(struct master *m)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    s->dir = arena_printf(&s->arena, "%s/work", m->data_dir);
+    s->used = arena_array(&s->arena, m->allocations.n + 1, sizeof *s->used);
+    for (size_t i = 0; i < m->allocations.n; i++)
+        s->used[s->n_used++] = arena_printf(&s->arena, "%lld", (long long)m->allocations.items[i].key);
+    s->below_token = m->next_token;
+    begin(m, s);
+}

@@ -1,0 +1,10 @@
+// master/sweep.h: removes files that nothing uses any more. Private to the layer.
+#pragma once
+
+#include "master/state.h"
+
+// In the background. Model definitions that no experiment has, and that were not uploaded lately.
+void sweep_contexts(struct master *m);
+
+// Working directories of tasks that a master before this one has left behind.
+void sweep_workdirs(struct master *m);
