@@ -157,6 +157,10 @@ static void refuse_large(struct exchange *x)
 
 static void check_head(struct exchange *x, const char *method, const char *target, int64_t n_bytes)
 {
+    if (x->needs_host && !pairs_find(&x->headers, "Host")) {
+        reply_problem(x, 400, "bad request", "the header Host is missing");
+        return;
+    }
     if (!host_is_ours(x)) {
         reply_problem(x, 421, "misdirected request",
                       "this server is reached as localhost or 127.0.0.1 only");

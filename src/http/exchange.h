@@ -44,6 +44,7 @@ struct exchange {
     const char *peer;
     struct buf body;
     size_t n_body; // bytes that came; more than body has if they were too many
+    bool needs_host; // as HTTP/1.1 does
     bool reads_on; // the answer is known, but goes out when the (short) body has been read
     struct reply reply;
     // The transport's part.

@@ -235,12 +235,12 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
                                   const char *method, const char *version, const char *bytes,
                                   size_t *n_bytes, void **state)
 {
-    (void)version;
     struct http_server *server = ctx;
     struct link *link = *state;
     if (server->closing) return MHD_NO;
     if (!link) {
         *state = link = link_new(server, connection);
+        link->x->needs_host = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
         return begin(link, method, target);
     }
     if (!*n_bytes) return finish(link);
@@ -317,7 +317,7 @@ static void start(struct http_server *server, int listen_fd, const char *cert, c
         (unsigned)(o->max_connections ? o->max_connections : MAX_CONNECTIONS),
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_per_address,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((server->clients.idle_us + 999999) / 1000000),
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
 }
 
 static int start_with_keys(struct http_server *server, int listen_fd, det_err *err)

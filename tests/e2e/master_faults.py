@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What goes wrong: trials that fail, masters that die, people who change their minds."""
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
@@ -282,6 +284,48 @@ checkpoint(1); ack()
             open(os.path.join(m.data, 'checkpoints', 'flag'), 'w').close()
             wait_for(lambda: states(m, 1) == [('PREEMPTED', 0)], 'the run to end')
             m.wait_experiment(e, end)
+
+
+def processes_of(m):
+    """Those that were started for a task of this master."""
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        with contextlib.suppress(OSError), open(f'/proc/{pid}/environ', 'rb') as f:
+            if m.data.encode() in f.read() and int(pid) != os.getpid():
+                yield int(pid)
+
+
+def command(m, *words):
+    """As a person would type it, with nobody waiting for the master."""
+    env = {**os.environ, 'DET_HOME': m.data, 'XDG_CONFIG_HOME': m.data}
+    env.pop('DET_MASTER', None)
+    return subprocess.run([m.det, 'experiment', *words], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def test_commands_around_a_restart_are_honoured(det):
+    """While no master is there they fail, and say so; the first request that the next one hears is carried out."""
+    for verb, end, exits in (('pause', 'STATE_PAUSED', 'PREEMPTED'), ('cancel', 'STATE_CANCELED', 'PREEMPTED'),
+                             ('kill', 'STATE_CANCELED', 'KILLED')):
+        with Master(det) as m:
+            e = m.create(SINGLE % 4, {'train.py': PACED})
+            let_go(m, 1)
+            m.wait_line(1, 'step 1')
+            m.kill()
+            failed = command(m, verb, str(e))
+            expect('without a master', (failed.returncode, b'det up' in failed.stderr), (1, True))
+            m.start()
+            expect(verb, command(m, verb, str(e)).returncode, 0)
+            m.kill()  # what was acknowledged is remembered
+            m.start()
+            m.wait_experiment(e, end)
+            wait_for(lambda: [x[0] for x in states(m, 1)] == [exits], 'the run to end')
+            expect('one run', [x for x in m.lines(1) if x.startswith('starts')], ['starts at 0'])
+            wait_for(lambda: not list(processes_of(m)), 'its processes to be gone')
+            if verb == 'pause':
+                let_go(m, 3)
+                expect('activate', command(m, 'activate', str(e)).returncode, 0)
+                m.wait_experiment(e, 'STATE_COMPLETED')
+                steps = [r['stepsCompleted'] for r in m.get('trials/1/metrics?group=training')['metrics']]
+                expect('every step once', steps, [1, 2, 3, 4])
 
 
 def test_a_waiting_experiment_survives_a_restart(det):

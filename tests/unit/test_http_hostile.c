@@ -267,6 +267,18 @@ static void test_host__of_others_is_refused(void **state)
     buf_done(&out);
 }
 
+static void test_host__that_is_missing_is_a_problem_in_json(void **state)
+{
+    (void)state;
+    struct buf out = BUF_INIT(1 << 20);
+    const char *answer = send_all(&out, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert_int_equal(status_of(answer), 400);
+    assert_non_null(strstr(answer, "application/problem+json"));
+    assert_non_null(strstr(answer, "Host"));
+    assert_int_equal(status_of(send_all(&out, "GET / HTTP/1.0\r\n\r\n")), 200);
+    buf_done(&out);
+}
+
 static void test_head__that_is_too_large_is_refused(void **state)
 {
     (void)state;
@@ -412,6 +424,7 @@ int main(void)
         T(test_nonsense__is_refused),
         T(test_smuggling__is_refused_and_the_connection_closed),
         T(test_host__of_others_is_refused),
+        T(test_host__that_is_missing_is_a_problem_in_json),
         T(test_head__that_is_too_large_is_refused),
         T(test_body__that_is_too_large_is_refused_before_it_is_read),
         T(test_body__that_grows_too_large_is_refused),
