@@ -68,9 +68,9 @@ struct live_experiment {
     const char *warm_start;    // checkpoint that new trials start from; NULL: none
     struct policies *policies; // patterns of the log policies
     struct search *search;
-    struct set trials;            // live ones, by number
-    struct set earlier;           // those of before it was continued that are not live, by number
-    struct search_event *events;  // not yet told to the searcher
+    struct set trials;           // live ones, by number
+    struct set earlier;          // those of before it was continued that are not live, by number
+    struct search_event *events; // not yet told to the searcher
     size_t n_events, cap_events;
     bool telling;
     struct live_trial *ended; // in this event; freed when it is over
@@ -187,7 +187,7 @@ void wake_waiters(struct live_allocation *a, bool preempt);
 // Prepares files in the background, then starts.
 void launch(struct live_allocation *a);
 char *launch_workdir(const struct master *m, int64_t token); // of a run; yours to free
-void launch_clean(struct master *m, const char *workdir); // in the background; NULL: nothing
+void launch_clean(struct master *m, const char *workdir);    // in the background; NULL: nothing
 
 // What was to be started next is not; the next master will see that.
 void launch_close(struct master *m);

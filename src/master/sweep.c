@@ -1,5 +1,5 @@
-// Unit sweep.c: files that nothing uses any more. What is used is looked up by the loop, the rest is
-// removed in the background.
+// Unit sweep.c: files that nothing uses any more. What is used is looked up by the loop, the rest
+// is removed in the background.
 #include "master/sweep.h"
 
 #include "base/mem.h"
@@ -16,25 +16,26 @@ enum { UNUSED_S = 3600 };
 
 struct sweep {
     const char *dir;
-    const char **used; // sorted
+    const char **used;
     size_t n_used;
     int64_t before_s;    // only what was changed before
     int64_t below_token; // only names that are numbers below; 0: any names
     struct arena arena;
 };
 
-static int compare(const void *a, const void *b)
+static bool is_used(const struct sweep *s, const char *name)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    for (size_t i = 0; i < s->n_used; i++)
+        if (str_eqz(str_from(name), s->used[i])) return true;
+    return false;
 }
 
 static bool is_garbage(const struct sweep *s, int dir, const char *name)
 {
     struct stat st;
     int64_t token;
-    if (bsearch(&name, s->used, s->n_used, sizeof *s->used, compare)) return false;
-    if (s->below_token)
-        return number_to_int(str_from(name), 10, &token) && token < s->below_token;
+    if (is_used(s, name)) return false;
+    if (s->below_token) return number_to_int(str_from(name), 10, &token) && token < s->below_token;
     return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_mtime < s->before_s;
 }
 
@@ -60,12 +61,6 @@ static void done(void *ctx)
     free(s);
 }
 
-static void begin(struct master *m, struct sweep *s)
-{
-    qsort(s->used, s->n_used, sizeof *s->used, compare);
-    worker_run(m->worker, run, done, s);
-}
-
 void sweep_contexts(struct master *m)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
@@ -80,7 +75,7 @@ void sweep_contexts(struct master *m)
     s->used = list.items;
     s->n_used = list.n;
     s->before_s = clock_unix_us() / 1000000 - UNUSED_S;
-    begin(m, s);
+    worker_run(m->worker, run, done, s);
 }
 
 void sweep_workdirs(struct master *m)
@@ -89,7 +84,8 @@ void sweep_workdirs(struct master *m)
     s->dir = arena_printf(&s->arena, "%s/work", m->data_dir);
     s->used = arena_array(&s->arena, m->allocations.n + 1, sizeof *s->used);
     for (size_t i = 0; i < m->allocations.n; i++)
-        s->used[s->n_used++] = arena_printf(&s->arena, "%lld", (long long)m->allocations.items[i].key);
+        s->used[s->n_used++] =
+            arena_printf(&s->arena, "%lld", (long long)m->allocations.items[i].key);
     s->below_token = m->next_token;
-    begin(m, s);
+    worker_run(m->worker, run, done, s);
 }

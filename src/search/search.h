@@ -1,6 +1,7 @@
 // search/search.h: hyperparameter search: events in, operations out.
 //   search_new  search_restore  search_snapshot  search_free  search_tell  search_answer
-//   search_ask  search_has_open  search_n_trials  search_progress  search_preview  search_simulate  curves_read
+//   search_ask  search_has_open  search_n_trials  search_progress  search_preview  search_simulate
+//   curves_read
 //
 // A search is a deterministic function of its configuration, the experiment's seed and the events
 // it was told: no clock, no I/O, no other randomness. So it can be saved as JSON after any event
