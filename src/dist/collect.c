@@ -86,15 +86,14 @@ static size_t share_start(const struct dist *d, size_t n, int rank)
 }
 
 // Every rank sums its share of the chunks of all, into its own one.
-static void sum_share(const struct dist *d, char *const *chunk, size_t n, enum dist_type type,
-                      enum dist_sum sum)
+static void sum_share(const struct dist *d, size_t n, enum dist_type type, enum dist_sum sum)
 {
-    const char *sources[DIST_MAX_RANKS];
+    const char *sources[DIST_MAX_RANKS] = {0};
     size_t width = reduce_type_bytes(type);
     size_t from = share_start(d, n, d->rank), to = share_start(d, n, d->rank + 1);
     for (int i = 0; i < d->size; i++)
-        sources[i] = chunk[i] + from * width;
-    reduce_sum(type, chunk[d->rank] + from * width, sources, d->size, to - from,
+        sources[i] = shared_chunk(d, i) + from * width;
+    reduce_sum(type, shared_chunk(d, d->rank) + from * width, sources, d->size, to - from,
                sum == DIST_MEAN ? d->size : 1);
 }
 
@@ -102,18 +101,15 @@ static void sum_share(const struct dist *d, char *const *chunk, size_t n, enum d
 static int reduce_chunk(struct dist *d, char *data, size_t n, enum dist_type type,
                         enum dist_sum sum, bool is_first, det_err *err)
 {
-    char *chunk[DIST_MAX_RANKS];
     size_t width = reduce_type_bytes(type);
-    for (int i = 0; i < d->size; i++)
-        chunk[i] = shared_chunk(d, i);
-    memcpy(chunk[d->rank], data, n * width);
+    memcpy(shared_chunk(d, d->rank), data, n * width);
     int rc = meet(d, is_first, err);
     if (rc) return rc;
-    sum_share(d, chunk, n, type, sum);
+    sum_share(d, n, type, sum);
     rc = shared_meet(d, err);
     for (int i = 0; !rc && i < d->size; i++) {
         size_t from = share_start(d, n, i) * width, to = share_start(d, n, i + 1) * width;
-        memcpy(data + from, chunk[i] + from, to - from);
+        memcpy(data + from, shared_chunk(d, i) + from, to - from);
     }
     d->parity ^= 1;
     return rc;
@@ -140,10 +136,9 @@ int dist_broadcast(struct dist *d, const char *what, int root, void *data, size_
     int rc = begin(d, OP_BROADCAST, what, (uint32_t)root, n_bytes, err);
     do {
         size_t n = MIN(n_bytes - at, (size_t)CHUNK_BYTES);
-        const char *chunk = rc ? NULL : shared_chunk(d, root);
         if (!rc && n && d->rank == root) memcpy(shared_chunk(d, root), (char *)data + at, n);
         if (!rc) rc = meet(d, at == 0, err);
-        if (!rc && n && d->rank != root) memcpy((char *)data + at, chunk, n);
+        if (!rc && n && d->rank != root) memcpy((char *)data + at, shared_chunk(d, root), n);
         at += n;
         d->parity ^= 1;
     } while (!rc && at < n_bytes);
@@ -194,16 +189,13 @@ static void take_chunk(struct dist_parts *out, int i, const char *chunk, size_t 
 static int gather_chunk(struct dist *d, struct str mine, size_t at, struct dist_parts *out,
                         size_t *longest, det_err *err)
 {
-    const char *chunk[DIST_MAX_RANKS];
-    for (int i = 0; i < d->size; i++)
-        chunk[i] = shared_chunk(d, i);
     size_t n = at < mine.len ? MIN(mine.len - at, (size_t)CHUNK_BYTES) : 0;
     if (n) memcpy(shared_chunk(d, d->rank), mine.ptr + at, n);
     int rc = meet(d, at == 0, err);
     if (!rc && at == 0) rc = make_room(d, out, longest, err);
     for (int i = 0; !rc && i < d->size; i++) {
         size_t len = d->shared->member[i].stamp[d->serial & 1].n_bytes;
-        if (at < len) take_chunk(out, i, chunk[i], MIN(len - at, (size_t)CHUNK_BYTES));
+        if (at < len) take_chunk(out, i, shared_chunk(d, i), MIN(len - at, (size_t)CHUNK_BYTES));
     }
     d->parity ^= 1;
     return rc;

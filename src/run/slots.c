@@ -148,13 +148,14 @@ static void read_signals(struct launcher *l)
 // Waits for whatever comes next.
 static void turn(struct launcher *l)
 {
-    struct pollfd *p = xcalloc((size_t)l->n * N_STREAMS + 1, sizeof *p);
-    for (int i = 0; i < l->n * N_STREAMS; i++)
+    const int n = l->n * N_STREAMS;
+    struct pollfd *p = xcalloc((size_t)n + 1, sizeof *p);
+    for (int i = 0; i < n; i++)
         p[i] = (struct pollfd){.fd = l->child[i / N_STREAMS].pipe[i % N_STREAMS], .events = POLLIN};
-    p[l->n * N_STREAMS] = (struct pollfd){.fd = l->signals, .events = POLLIN};
+    p[n] = (struct pollfd){.fd = l->signals, .events = POLLIN};
     int64_t left_us = l->culprit < 0 ? -1000 : MAX(l->kill_at_us - clock_mono_us(), 0);
-    poll(p, (nfds_t)(l->n * N_STREAMS + 1), (int)(left_us / 1000));
-    for (int i = 0; i < l->n * N_STREAMS; i++)
+    poll(p, (nfds_t)n + 1, (int)(left_us / 1000));
+    for (int i = 0; i < n; i++)
         if (p[i].revents) read_output(&l->child[i / N_STREAMS], i / N_STREAMS, i % N_STREAMS);
     read_signals(l);
     if (l->culprit >= 0 && clock_mono_us() >= l->kill_at_us) signal_all(l, SIGKILL);

@@ -43,13 +43,13 @@ static size_t tensor_bytes(const det_tensor *t)
 // Rank 0 sends the tensor, the others get it.
 static int share_tensor(det_tensor *t, struct dist *ranks, det_err *err)
 {
-    det_scope_begin();
     size_t n = tensor_bytes(t);
     char *bytes = malloc(n + 1);
+    if (!bytes) return det_fail(err, DET_ENOMEM, "no memory for a copy of %zu bytes", n);
+    det_scope_begin();
     const void *mine = det_data(t);
-    int rc = bytes ? 0 : det_fail(err, DET_ENOMEM, "no memory for a copy of %zu bytes", n);
-    if (!rc) rc = det_check(err);
-    if (!rc && n) memcpy(bytes, mine, n);
+    int rc = det_check(err);
+    if (!rc && mine) memcpy(bytes, mine, n);
     if (!rc) rc = dist_broadcast(ranks, "model", 0, bytes, n, err);
     if (!rc && dist_rank(ranks)) det_write(t, bytes);
     if (!rc) rc = det_check(err);

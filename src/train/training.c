@@ -332,10 +332,11 @@ static void warn_of_rest(struct training *run)
             batch = run->engine->loader_batch_size(run->trial->training);
     if (size < 2 || !det_config_has(&run->ctx->hparams, "global_batch_size")) return;
     int64_t global = det_hparam_int(run->ctx, "global_batch_size");
-    if (batch == global / size && batch * size != global)
-        training_warn(
-            run, "global_batch_size is %lld, but %lld slots with %lld records each see %lld",
-            (long long)global, (long long)size, (long long)batch, (long long)(batch * size));
+    int64_t seen = batch * size;
+    if (batch == global / size && seen != global)
+        training_warn(run,
+                      "global_batch_size is %lld, but %lld slots with %lld records each see %lld",
+                      (long long)global, (long long)size, (long long)batch, (long long)seen);
 }
 
 static int open_data(struct training *run, det_err *err)
