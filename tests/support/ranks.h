@@ -61,6 +61,7 @@ static inline struct rank_result *ranks_run_sizes(int n, const int *sizes, rank_
     pid_t pid[RANKS_MAX];
     char key[64];
     ranks_new_key(key, sizeof key);
+    fflush(NULL); // ranks end as programs do, so that sanitizers see what they have left
     for (int i = 0; i < n; i++) {
         pid[i] = fork();
         assert_true(pid[i] >= 0);
@@ -71,7 +72,7 @@ static inline struct rank_result *ranks_run_sizes(int n, const int *sizes, rank_
         dist_join(&opts, &d, &all[i].err);
         int status = fn(d, i, &all[i], user);
         dist_leave(d);
-        _exit(status);
+        exit(status);
     }
     ranks_wait(pid, n, all);
     return all;
@@ -84,6 +85,7 @@ static inline struct rank_result *ranks_run_env(int n, int (*fn)(int rank, struc
     pid_t pid[RANKS_MAX];
     char key[64], text[16];
     ranks_new_key(key, sizeof key);
+    fflush(NULL); // ranks end as programs do, so that sanitizers see what they have left
     for (int i = 0; i < n; i++) {
         pid[i] = fork();
         assert_true(pid[i] >= 0);
@@ -93,7 +95,7 @@ static inline struct rank_result *ranks_run_env(int n, int (*fn)(int rank, struc
         setenv("RANK", text, 1);
         snprintf(text, sizeof text, "%d", n);
         setenv("WORLD_SIZE", text, 1);
-        _exit(fn(i, &all[i]));
+        exit(fn(i, &all[i]));
     }
     ranks_wait(pid, n, all);
     return all;

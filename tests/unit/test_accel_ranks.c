@@ -66,10 +66,13 @@ static int train_until_death(int rank, struct rank_result *mine)
     pool_set_threads(1);
     RANK_CHECK(!det_accel_join(&processes, &mine->err));
     det_accel_opts opts = {.no_callbacks = true, .processes = processes};
-    det_accel_callback *const callbacks[] = {det_accel_callback_new(&dying, NULL)};
+    det_accel_callback *const callbacks[] = {rank ? det_accel_callback_new(&dying, NULL) : NULL};
     if (rank) opts.callbacks = (det_accel_callbacks){callbacks, 1};
     det_accel *t = small_trainer_of(opts);
     RANK_CHECK(det_accel_train(t, train_set, &mine->err, .num_epochs = 3));
+    det_accel_free(t);
+    det_accel_leave(&processes);
+    det_dataset_free(train_set);
     return 0;
 }
 
