@@ -87,22 +87,30 @@ static bool has_ended(struct dist *d, int rank)
     return poll(&p, 1, 0) == 1;
 }
 
+static int fail_missing(const struct dist *d, int rank, const char *how, det_err *failure)
+{
+    det_fail(failure, DET_EUNREACHABLE, "rank %d (process %lld) %s", rank,
+             (long long)d->shared->member[rank].process.pid, how);
+    return rank;
+}
+
 // Fills failure if a rank cannot come any more, and returns whose fault that is; else -1.
 static int find_missing(struct dist *d, int rank, det_err *failure)
 {
     const struct member *m = &d->shared->member[rank];
     enum member_state state = atomic_load(&m->state);
+    // Who has ended may have said why just before.
+    if (state == MEMBER_HERE && has_ended(d, rank)) {
+        state = atomic_load(&m->state);
+        if (state == MEMBER_HERE) return fail_missing(d, rank, "has died", failure);
+    }
+    if (state == MEMBER_LEFT)
+        return fail_missing(d, rank, "has left before the others were done", failure);
     if (state == MEMBER_FAILED) {
         *failure = m->failure;
         return m->culprit;
     }
-    const char *how = NULL;
-    if (state == MEMBER_LEFT) how = "has left before the others were done";
-    if (state == MEMBER_HERE && has_ended(d, rank)) how = "has died";
-    if (!how) return -1;
-    det_fail(failure, DET_EUNREACHABLE, "rank %d (process %lld) %s", rank,
-             (long long)m->process.pid, how);
-    return rank;
+    return -1;
 }
 
 // Who has said why comes before those who are merely gone, perhaps because of that.
