@@ -42,7 +42,9 @@ if(DET_TESTS)
   endforeach()
   add_test(NAME e2e_kill_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/kill/kill.py
            $<TARGET_FILE:det-run> 200 all)
-  set_tests_properties(e2e_kill_long PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME e2e_kill_slots COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/kill/kill.py
+           $<TARGET_FILE:det-run> 100 2)
+  set_tests_properties(e2e_kill_long e2e_kill_slots PROPERTIES LABELS long TIMEOUT 3600)
   add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
            $<TARGET_FILE:det> 1000)
   set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)

@@ -133,7 +133,8 @@ static void start(struct live_allocation *a, bool has_hook)
         .launch = layer.items,
         .env = env.items,
         .workdir = a->workdir,
-        .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1,
+        .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1 &&
+                         !e->cfg.launch_layer, // which starts ranks as it likes
     };
     int rc = rm_start(e->master->rm, &task, &err);
     a->started = !rc;

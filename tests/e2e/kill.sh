@@ -5,3 +5,6 @@ export XDG_CACHE_HOME="$tmp/cache"
 run "$golden/../e2e/kill/kill.py" "$(dirname "$det")/det-run" 10
 expect_status 0
 expect_out "10 kills"
+run "$golden/../e2e/kill/kill.py" "$(dirname "$det")/det-run" 6 2
+expect_status 0
+expect_out "6 kills"

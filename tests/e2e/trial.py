@@ -212,6 +212,15 @@ def test_two_slots_go_on_exactly(det):
         expect('culprit', any('rank 1 was ended by signal 9' in (a['reason'] or '') for a in m.allocations(t)), True)
 
 
+def test_a_launch_layer_starts_the_ranks(det):
+    layer = os.path.join(os.path.dirname(os.path.realpath(det)), 'det-launch')
+    with Master(det, '--slots', '2') as m:
+        e = m.create(example('const.yaml') + f'resources: {{slots_per_trial: 2}}\nlaunch_layer: {layer}\n', FILES)
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        loss = series(m, m.trials(e)[0]['id'], 'validation', 'loss')
+        expect('loss', [v for n, v in loss if abs(v - 0.998 ** (2 * n)) > 1e-5], [])
+
+
 def test_a_program_of_ones_own_on_two_slots(det):
     """The launch layer starts it once for each slot; det_init does the rest."""
     here = os.path.dirname(os.path.realpath(det))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""kill.py DET_RUN KILLS [all]: a run that is killed at any instant and resumed ends with the same weights.
+"""kill.py DET_RUN KILLS [all | SLOTS]: a run that is killed at any instant and resumed ends with the same weights.
 
 For each of several trials (all: every net, optimizer, precision and aggregation) one run is left alone. Another one
 is killed (SIGKILL) at random instants and resumed, now and then after its newest checkpoint was damaged as well.
+On several slots one of the ranks is killed, or the process that has started them.
 Both must end with the same state-dict.pth, byte by byte, and the same last validation.
 """
 import hashlib
@@ -33,14 +34,14 @@ optimizations: {{mixed_precision: {precision}, aggregation_frequency: {aggregati
 class Run:
     """Runs of one trial in one folder."""
 
-    def __init__(self, program, folder, config):
-        self.program, self.folder = program, folder
+    def __init__(self, program, folder, config, slots):
+        self.program, self.folder, self.slots = program, folder, slots
         folder.mkdir()
         (folder / 'config.yaml').write_text(config)
 
     def start(self):
         command = [self.program, f'{MODEL}:Small', '--config', 'config.yaml', '--seed', '7', '--resume',
-                   '--checkpoint-dir', 'checkpoints', '--metrics', 'metrics.jsonl']
+                   '--checkpoint-dir', 'checkpoints', '--metrics', 'metrics.jsonl', '--slots', str(self.slots)]
         return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self):
@@ -74,17 +75,27 @@ class Run:
         return steps, weights, validations[-1]
 
 
-def kill_at(run, instant, in_write):
+def kill_one(child, victim):
+    """The process itself (0) or one of its ranks; the compiler is none of them."""
+    try:
+        started = Path(f'/proc/{child.pid}/task/{child.pid}/children').read_text().split()
+        ranks = [int(pid) for pid in started if Path(f'/proc/{pid}/comm').read_text() == 'det-run\n']
+        os.kill(([child.pid] + ranks)[victim % (len(ranks) + 1)], signal.SIGKILL)
+    except OSError:  # it has ended
+        pass
+
+
+def kill_at(run, instant, in_write, victim):
     """Starts, waits and kills, perhaps in the middle of the next write. False if it finished before."""
     child = run.start()
     end = time.monotonic() + instant
     while child.poll() is None and (time.monotonic() < end or in_write and not run.unfinished()):
         time.sleep(0.0005)
-    child.send_signal(signal.SIGKILL)
+    kill_one(child, victim)
     output, _ = child.communicate()
-    if child.returncode > 0:
+    if child.returncode > 0 and child.returncode != 128 + signal.SIGKILL:
         sys.exit(f'det-run failed with {child.returncode} in {run.folder}:\n{output}')
-    return child.returncode < 0
+    return child.returncode != 0
 
 
 class Count:
@@ -94,7 +105,8 @@ class Count:
 def torture(alone, killed, seconds, kills, rng, count):
     """Kills one trial so many times, whenever it finishes from the beginning again, and compares."""
     while kills:
-        if not kill_at(killed, rng.uniform(0, 0.8 * seconds), rng.random() < 0.5):
+        victim = rng.randrange(killed.slots + 1) if killed.slots > 1 else 0
+        if not kill_at(killed, rng.uniform(0, 0.8 * seconds), rng.random() < 0.5, victim):
             compare(alone, killed, count)
             shutil.rmtree(killed.folder / 'checkpoints')
             continue
@@ -120,6 +132,7 @@ def compare(alone, killed, count):
 def main():
     program, kills = os.path.realpath(sys.argv[1]), int(sys.argv[2])
     cases = list(itertools.product(['mlp', 'cnn', 'rnn', 'transformer'], ['sgd', 'adam'], ['O0', 'O1'], [1, 3]))
+    slots = 1 if sys.argv[3:] in ([], ['all']) else int(sys.argv[3])
     if sys.argv[3:] != ['all']:
         cases = [('cnn', 'adam', 'O0', 3), ('transformer', 'sgd', 'O1', 1)]
     rng, count = random.Random(1), Count()
@@ -128,7 +141,8 @@ def main():
         name = f'{net}-{optimizer}-{precision}-{aggregation}'
         config = CONFIG.format(net=net, optimizer=optimizer, precision=precision, aggregation=aggregation,
                                batches=BATCHES)
-        alone, killed = Run(program, top / f'{name}-alone', config), Run(program, top / name, config)
+        alone = Run(program, top / f'{name}-alone', config, slots)
+        killed = Run(program, top / name, config, slots)
         alone.finish()  # compiles, too
         shutil.rmtree(alone.folder / 'checkpoints')
         start = time.monotonic()
