@@ -73,13 +73,30 @@ static void become_master(const char *const *options, enum own_master_life life,
     _exit(127);
 }
 
+// What a master that ended said last.
+static void report_end(const char *log)
+{
+    det_err err;
+    struct buf text = BUF_INIT(64 << 20);
+    const char *said = fs_read(log, &text, &err) ? "" : buf_str(&text).ptr;
+    size_t end = strlen(said), start;
+    while (end && said[end - 1] == '\n')
+        end--;
+    for (start = end; start && said[start - 1] != '\n';)
+        start--;
+    if (!strncmp(said + start, "det: ", 5)) start += 5; // we say that ourselves
+    print_error("the master did not start: %.*s (all of it is in %s)", (int)(end - start),
+                said + start, log);
+    buf_done(&text);
+}
+
 static bool wait_for_start(pid_t pid, const char *log)
 {
     char url[1024];
     for (int ms = 0; ms < START_MS; ms += STEP_MS, pause_ms(STEP_MS)) {
         if (own_master_answers(url, sizeof url)) return true;
         if (waitpid(pid, NULL, WNOHANG) == pid) {
-            print_error("the master did not start; see %s", log);
+            report_end(log);
             return false;
         }
     }

@@ -44,6 +44,20 @@ static void show_text(struct buf *out, struct str text, enum show_as as)
             out->ptr[at] = ' ';
 }
 
+// "a, b" for a list, "x=1 y=2" for a map; what is inside of these as JSON.
+static void show_members(struct buf *out, const struct doc *value)
+{
+    const char *gap = value->kind == DOC_MAP ? " " : ", ";
+    for (const struct doc *e = value->first; e; e = e->next) {
+        if (e != value->first) buf_addz(out, gap);
+        if (value->kind == DOC_MAP) buf_printf(out, "%.*s=", STR_ARG(e->key));
+        if (e->kind == DOC_MAP || e->kind == DOC_LIST)
+            show_json(out, e);
+        else
+            show_value(out, e, SHOW_PLAIN);
+    }
+}
+
 void show_value(struct buf *out, const struct doc *value, enum show_as as)
 {
     double number;
@@ -59,6 +73,8 @@ void show_value(struct buf *out, const struct doc *value, enum show_as as)
         buf_printf(out, "%.6g", value->number);
     else if (value->kind == DOC_BOOL)
         buf_addz(out, value->boolean ? "yes" : "no");
+    else if (value->kind == DOC_MAP || value->kind == DOC_LIST)
+        show_members(out, value);
     else
         show_json(out, value);
 }

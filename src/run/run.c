@@ -2,6 +2,7 @@
 #include "run/run.h"
 
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "client/client.h"
 #include "run/events.h"
 #include "run/module.h"
@@ -123,6 +124,25 @@ static int choose_start(const struct run_options *o, struct arena *arena, const 
     return det_ok(err);
 }
 
+// A value for a name that the configuration does not have is allowed: a trial may have use for it.
+// More often it is a mistake.
+static void warn_of_new_hparams(const struct run_options *o)
+{
+    const struct hparam *known = o->config ? &o->config->hyperparameters : NULL;
+    for (const struct doc *h = o->hparams && known ? o->hparams->first : NULL; h; h = h->next) {
+        struct nearest near = NEAREST_INIT(h->key);
+        bool found = false;
+        for (size_t i = 0; i < known->group.n; i++) {
+            found |= str_eqz(h->key, known->group.items[i].name);
+            nearest_offer(&near, known->group.items[i].name);
+        }
+        if (found) continue;
+        print_warning("--hparam %.*s: the configuration has no such hyperparameter%s%s%s",
+                      STR_ARG(h->key), near.best ? "; did you mean '" : "",
+                      near.best ? near.best : "", near.best ? "'?" : "");
+    }
+}
+
 // --- running
 
 static int train(struct run *run, const char *resume, det_err *err)
@@ -179,6 +199,7 @@ static int train_here(struct run *run, struct arena *arena, det_err *err)
     const char *resume = NULL, *rank = getenv("RANK");
     is_silent = rank && strcmp(rank, "0") != 0;
     int rc = 0;
+    if (!is_silent) warn_of_new_hparams(&run->options);
     if (!is_silent && !client_is_task()) rc = choose_start(&run->options, arena, &resume, err);
     if (!rc) rc = open_outputs(run, err);
     if (!rc) rc = train(run, resume, err);

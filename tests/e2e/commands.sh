@@ -23,6 +23,9 @@ expect_out "The master is at http://127.0.0.1:"
 run "$det" up
 expect_status 0
 expect_out "A master is running already"
+run env DET_HOME="$tmp/other" "$det" up --port "$(sed 's/.*://; s/[^0-9].*//' out)"
+expect_status 1
+expect_err "the master did not start: cannot listen on 127.0.0.1 port"
 run "$det" slot list
 expect_out "CPU 1"
 run "$det" user whoami --json
@@ -60,7 +63,9 @@ expect_out "COMPLETED"
 run "$det" experiment config 1
 expect_out "name: greeting"
 run "$det" experiment list-trials 1
-expect_out '{"word":"hello"}'
+expect_out 'word=hello'
+run "$det" experiment list-trials 1 --csv
+expect_out '{""word"":""hello""}'
 run "$det" experiment download-model-def 1 code.tgz
 expect_status 0
 run tar tzf code.tgz

@@ -107,6 +107,10 @@ run "$det_run" model_def --config const.yaml --hparam net=cnn --hparam lr=0.1 -b
 expect_status 0
 expect_out "finished after 3 batches"
 grep -q '"net": "cnn"' ck2/*/config.json || fail "the hyperparameter should be in the checkpoint"
+expect_err_without "no such hyperparameter"
+run "$det_run" model_def --config const.yaml --hparam nett=cnn --test-mode -d ck-misspelt
+expect_status 0
+expect_err "--hparam nett: the configuration has no such hyperparameter; did you mean 'net'?"
 
 # Checkpoints have the code, but not other checkpoints.
 cmp -s model_def.c ck2/*/code/model_def.c || fail "the model definition should be in the checkpoint"
