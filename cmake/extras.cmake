@@ -33,7 +33,7 @@ if(DET_TESTS)
        ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/(lib\\.sh|check_outputs\\.py|interrupt\\.py)$") # called by tests
   if(DET_SANITIZE OR DET_FUZZ) # programs of users cannot be linked with what is sanitized
-    list(FILTER scripts EXCLUDE REGEX "/install\\.sh$")
+    list(FILTER scripts EXCLUDE REGEX "/(install|examples_local)\\.sh$")
   endif()
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)

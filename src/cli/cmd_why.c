@@ -2,8 +2,9 @@
 #include "cli/cmd.h"
 
 #include "base/assert.h"
-#include "cli/remote.h"
+#include "cli/follow.h"
 #include "cli/show.h"
+#include <limits.h>
 
 // The last things that the program itself printed: usually what went wrong.
 static void add_last_words(struct remote *r, int64_t trial, struct buf *out)
@@ -24,12 +25,12 @@ static void add_last_words(struct remote *r, int64_t trial, struct buf *out)
     }
 }
 
-// Sentences about one trial that did not go well.
-static void explain_trial(struct remote *r, struct buf *out, const struct doc *t)
+// Sentences about one trial that did not go well; false if there is nothing to say.
+static bool explain_trial(struct remote *r, struct buf *out, const struct doc *t)
 {
     int64_t restarts = doc_whole(t, "restarts");
     const char *reason = doc_text(t, "reason"), *doing = doc_text(t, "runnerState");
-    if (!*reason && !restarts && !*doing) return;
+    if (!*reason && !restarts && !*doing) return false;
     buf_printf(out, "  trial %lld: ", (long long)doc_whole(t, "id"));
     show_value(out, doc_find(t, "state"), SHOW_STATE);
     if (*doing) buf_printf(out, ", %s", doing);
@@ -37,6 +38,18 @@ static void explain_trial(struct remote *r, struct buf *out, const struct doc *t
     if (*reason) buf_printf(out, ": %s", reason);
     buf_addc(out, '\n');
     if (!strcmp(doc_text(t, "state"), "STATE_ERROR")) add_last_words(r, doc_whole(t, "id"), out);
+    return true;
+}
+
+bool why_trials(struct remote *r, const char *experiment, int max, struct buf *out)
+{
+    const struct doc *answer = remote_get(r, "/experiments/%s/trials?limit=-1", experiment);
+    const struct doc *list = doc_find(answer, "trials");
+    const struct doc *t = list ? list->first : NULL;
+    for (; t && max > 0; t = t->next)
+        max -= explain_trial(r, out, t);
+    if (t) buf_printf(out, "  ... ('det why %s' goes on)\n", experiment);
+    return list != NULL;
 }
 
 static void explain_queue(struct buf *out, const struct doc *jobs, int64_t experiment)
@@ -55,18 +68,14 @@ static bool explain(struct remote *r, const char *id, struct buf *out)
 {
     const struct doc *answer = remote_get(r, "/experiments/%s", id);
     const struct doc *e = doc_find(answer, "experiment");
-    const struct doc *trials = e ? remote_get(r, "/experiments/%s/trials?limit=-1", id) : NULL;
-    const struct doc *jobs = trials ? remote_get(r, "/jobs") : NULL;
+    const struct doc *jobs = e ? remote_get(r, "/jobs") : NULL;
     if (!jobs) return false;
     buf_printf(out, "Experiment %s is ", id);
     show_value(out, doc_find(e, "state"), SHOW_STATE);
     if (*doc_text(e, "reason")) buf_printf(out, ": %s", doc_text(e, "reason"));
     buf_addc(out, '\n');
     explain_queue(out, doc_find(jobs, "jobs"), doc_whole(e, "id"));
-    const struct doc *list = doc_find(trials, "trials");
-    for (const struct doc *t = list ? list->first : NULL; t; t = t->next)
-        explain_trial(r, out, t);
-    return true;
+    return why_trials(r, id, INT_MAX, out);
 }
 
 static int run_why(const struct call *call)

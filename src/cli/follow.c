@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_MS = 300, PAGE = 1000 };
+enum { POLL_MS = 300, PAGE = 1000, MAX_EXPLAINED = 3 };
 
 static void pause_ms(int ms)
 {
@@ -113,9 +113,9 @@ static void draw(const struct doc *experiment, bool last)
     buf_done(&best);
 }
 
-static int report_end(const struct doc *experiment)
+static int report_end(struct remote *r, const struct doc *experiment)
 {
-    struct buf out = BUF_INIT(8192);
+    struct buf out = BUF_INIT(1 << 20);
     buf_printf(&out, "Experiment %lld: ", (long long)doc_whole(experiment, "id"));
     show_value(&out, doc_find(experiment, "state"), SHOW_STATE);
     if (*doc_text(experiment, "reason")) buf_printf(&out, " (%s)", doc_text(experiment, "reason"));
@@ -125,9 +125,12 @@ static int report_end(const struct doc *experiment)
         show_value(&out, best, SHOW_PLAIN);
         buf_printf(&out, " by trial %lld", (long long)doc_whole(experiment, "bestTrialId"));
     }
-    if (!strcmp(doc_text(experiment, "state"), "STATE_ERROR"))
-        buf_printf(&out, "; 'det why %lld' says more", (long long)doc_whole(experiment, "id"));
     buf_addc(&out, '\n');
+    if (!strcmp(doc_text(experiment, "state"), "STATE_ERROR")) {
+        char id[32];
+        snprintf(id, sizeof id, "%lld", (long long)doc_whole(experiment, "id"));
+        why_trials(r, id, MAX_EXPLAINED, &out);
+    }
     print_data(buf_str(&out));
     buf_done(&out);
     return strcmp(doc_text(experiment, "state"), "STATE_COMPLETED") ? EXIT_FAILED : EXIT_OK;
@@ -143,7 +146,7 @@ int follow_experiment(struct remote *r, int64_t id)
         if (!experiment) return EXIT_FAILED;
         bool ended = has_ended(doc_text(experiment, "state"));
         if (terminal) draw(experiment, ended);
-        if (ended) return report_end(experiment);
+        if (ended) return report_end(r, experiment);
     }
 }
 

@@ -12,3 +12,7 @@ int follow_experiment(struct remote *r, int64_t experiment);
 
 // Waits for the experiment's first trial and follows its log. Returns as follow_experiment does.
 int follow_first_trial(struct remote *r, int64_t experiment);
+
+// Sentences about the first trials of an experiment, at most max, that did not go well: why, and
+// what they printed last. False, after saying why, if the master does not tell.
+bool why_trials(struct remote *r, const char *experiment, int max, struct buf *out);

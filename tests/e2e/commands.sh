@@ -117,7 +117,7 @@ echo 'echo this is what went wrong >&2; exit 3' >code/run.sh
 run "$det" experiment create code/const.yaml code -f --config max_restarts=0
 expect_status 1
 expect_out "Experiment 4: ERROR"
-expect_out "'det why 4' says more"
+expect_out "    | this is what went wrong"
 run "$det" why 4
 expect_out "Experiment 4 is ERROR"
 expect_out "    | this is what went wrong"
