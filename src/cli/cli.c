@@ -57,6 +57,11 @@ static int report_unknown(char **words, int n)
         print_error("'det %s' needs a verb; see 'det help %s'", words[0], words[0]);
         return EXIT_USAGE;
     }
+    if (known && help_is_begun(words[0], words[1])) {
+        print_error("'det %s %s' needs another word; see 'det help %s %s'", words[0], words[1],
+                    words[0], words[1]);
+        return EXIT_USAGE;
+    }
     const char *word = words[known], *best = suggest(word, known ? words[0] : NULL);
     const char *noun = known ? words[0] : "", *space = known ? " " : "";
     if (best)
@@ -88,6 +93,8 @@ static int dispatch(char **words, int n)
     if (is_one_of(words[0], "-v", "--version")) words[0] = "version";
     if (n > 1 && is_noun(words[0]) && is_one_of(words[1], "-h", "--help"))
         return help_print(words[0], NULL);
+    if (n == 3 && help_is_begun(words[0], words[1]) && is_one_of(words[2], "-h", "--help"))
+        return help_print(words[0], words[1]);
     int n_words;
     const struct command *command = find_command(words, n, &n_words);
     if (!command && words[0][0] == '-') {

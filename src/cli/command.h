@@ -11,5 +11,8 @@ extern const size_t n_commands;
 // there is none.
 int help_print(const char *noun, const char *verb);
 
+// Whether there are commands of the noun whose verb is this one, or begins with this word.
+bool help_is_begun(const char *noun, const char *verb);
+
 // The manual page of det, in roff, to stdout.
 int help_print_man(void);

@@ -1,10 +1,20 @@
 // Unit help.c: the commands help and version.
 #include "cli/cmd.h"
 
+// verb may be the first word of two: "set" of "set name".
 static bool matches(const struct command *c, const char *noun, const char *verb)
 {
     if (noun && strcmp(c->noun, noun) != 0) return false;
-    return !verb || (c->verb && !strcmp(c->verb, verb));
+    if (!verb) return true;
+    size_t n = strlen(verb);
+    return c->verb && !strncmp(c->verb, verb, n) && (!c->verb[n] || c->verb[n] == ' ');
+}
+
+bool help_is_begun(const char *noun, const char *verb)
+{
+    for (size_t i = 0; i < n_commands; i++)
+        if (matches(commands[i], noun, verb)) return true;
+    return false;
 }
 
 int help_print(const char *noun, const char *verb)
@@ -51,14 +61,16 @@ int help_print_man(void)
 
 static int run_help(const struct call *call)
 {
-    return help_print(call->n_args > 0 ? call->args[0] : NULL,
-                      call->n_args > 1 ? call->args[1] : NULL);
+    char verb[64];
+    snprintf(verb, sizeof verb, "%s%s%s", call->n_args > 1 ? call->args[1] : "",
+             call->n_args > 2 ? " " : "", call->n_args > 2 ? call->args[2] : "");
+    return help_print(call->n_args > 0 ? call->args[0] : NULL, *verb ? verb : NULL);
 }
 
 const struct command cmd_help = {
     .noun = "help",
     .args = "[COMMAND]",
-    .max_args = 2,
+    .max_args = 3,
     .help = "Explains a command, or lists all of them.",
     .example = "det help config check",
     .run = run_help,

@@ -43,6 +43,16 @@ expect_err "det: 'det config' needs a verb; see 'det help config'"
 run "$det" frobnicate
 expect_status 2
 expect_err "det: there is no command 'frobnicate'; see 'det help'"
+for words in "help experiment set" "experiment set --help"; do
+    run "$det" $words
+    expect_status 0
+    expect_out "experiment set description"
+done
+run "$det" help experiment set name
+expect_out "Usage: det experiment set name ID NAME"
+run "$det" experiment label
+expect_status 2
+expect_err "det: 'det experiment label' needs another word; see 'det help experiment label'"
 run "$det" help nothing
 expect_status 2
 expect_err "det: there is no command 'nothing'; see 'det help'"
