@@ -44,16 +44,26 @@ static bool has_program(int64_t pid)
 
 enum mark { MARK_NO, MARK_YES, MARK_UNKNOWN };
 
-// Neither arguments nor environment, and yet a program: the process is about to become another one,
-// and the kernel has not put them in place yet.
-static enum mark look_for_mark(int64_t pid, const char *entry, struct buf *text)
+static enum mark look_in_environment(int64_t pid, const char *entry, struct buf *text)
 {
     struct str rest = read_of(pid, "environ", text);
-    bool empty = rest.len == 0;
+    if (!rest.len) return MARK_UNKNOWN;
     while (rest.len)
         if (str_eqz(str_cut(&rest, '\0'), entry)) return MARK_YES;
-    bool becoming = empty && has_program(pid) && read_of(pid, "cmdline", text).len == 0;
-    return becoming ? MARK_UNKNOWN : MARK_NO;
+    return MARK_NO;
+}
+
+// Neither arguments nor environment, and yet a program: the process is about to become another one,
+// and the kernel has not put them in place yet. It may just have: once there are arguments, what is
+// empty then is empty.
+static enum mark look_for_mark(int64_t pid, const char *entry, struct buf *text)
+{
+    enum mark mark = look_in_environment(pid, entry, text);
+    if (mark != MARK_UNKNOWN) return mark;
+    if (!has_program(pid)) return MARK_NO;
+    if (!read_of(pid, "cmdline", text).len) return MARK_UNKNOWN;
+    mark = look_in_environment(pid, entry, text);
+    return mark == MARK_UNKNOWN ? MARK_NO : mark;
 }
 
 // The descriptor is opened before the look at the environment, so it is that process which dies.
