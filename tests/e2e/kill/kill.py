@@ -6,6 +6,7 @@ is killed (SIGKILL) at random instants and resumed, now and then after its newes
 On several slots one of the ranks is killed, or the process that has started them.
 Both must end with the same state-dict.pth, byte by byte, and the same last validation.
 """
+import contextlib
 import hashlib
 import itertools
 import json
@@ -75,21 +76,49 @@ class Run:
         return steps, weights, validations[-1]
 
 
+def processes_of(child):
+    """The process itself and its ranks; the compiler is none of them."""
+    started = Path(f'/proc/{child.pid}/task/{child.pid}/children').read_text().split()
+    return [child.pid] + [int(pid) for pid in started if Path(f'/proc/{pid}/comm').read_text() == 'det-run\n']
+
+
+def signal_all(child, which):
+    with contextlib.suppress(OSError):  # it has ended
+        for pid in processes_of(child):
+            os.kill(pid, which)
+
+
+def has_stopped(pid):
+    return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] in 'TZ'
+
+
+def stopped_in_write(run, child):
+    """Stops all of it, so that what is seen is what it dies with; lets it go on unless a checkpoint is being written."""
+    if not run.unfinished():
+        return False
+    signal_all(child, signal.SIGSTOP)
+    with contextlib.suppress(OSError):
+        while not all(map(has_stopped, processes_of(child))):
+            time.sleep(0.0005)
+    if run.unfinished():
+        return True
+    signal_all(child, signal.SIGCONT)
+    return False
+
+
 def kill_one(child, victim):
-    """The process itself (0) or one of its ranks; the compiler is none of them."""
-    try:
-        started = Path(f'/proc/{child.pid}/task/{child.pid}/children').read_text().split()
-        ranks = [int(pid) for pid in started if Path(f'/proc/{pid}/comm').read_text() == 'det-run\n']
-        os.kill(([child.pid] + ranks)[victim % (len(ranks) + 1)], signal.SIGKILL)
-    except OSError:  # it has ended
-        pass
+    """The process itself (0) or one of its ranks; the others see what they make of that."""
+    with contextlib.suppress(OSError):
+        processes = processes_of(child)
+        os.kill(processes[victim % len(processes)], signal.SIGKILL)
+    signal_all(child, signal.SIGCONT)
 
 
 def kill_at(run, instant, in_write, victim):
     """Starts, waits and kills, perhaps in the middle of the next write. False if it finished before."""
     child = run.start()
     end = time.monotonic() + instant
-    while child.poll() is None and (time.monotonic() < end or in_write and not run.unfinished()):
+    while child.poll() is None and (time.monotonic() < end or in_write and not stopped_in_write(run, child)):
         time.sleep(0.0005)
     kill_one(child, victim)
     output, _ = child.communicate()
