@@ -114,12 +114,14 @@ static int back_up(sqlite3 *sql, const char *path, int version, det_err *err)
     return rc;
 }
 
-static int take_step(sqlite3 *sql, int version, det_err *err)
+// All steps from a version on, in one transaction: a new database is there with one sync.
+static int take_steps(sqlite3 *sql, int version, int last, det_err *err)
 {
     char mark[64];
-    snprintf(mark, sizeof mark, "PRAGMA user_version = %d", version + 1);
+    snprintf(mark, sizeof mark, "PRAGMA user_version = %d", last);
     int rc = run(sql, "BEGIN IMMEDIATE", err);
-    if (!rc) rc = run(sql, steps[version], err);
+    for (; !rc && version < last; version++)
+        rc = run(sql, steps[version], err);
     if (!rc) rc = run(sql, mark, err);
     if (!rc) rc = run(sql, "COMMIT", err);
     if (rc) sqlite3_exec(sql, "ROLLBACK", NULL, NULL, NULL);
@@ -137,7 +139,5 @@ int migrate(sqlite3 *sql, const char *path, det_err *err)
                         "the database has version %d, this program knows up to %d; use a newer det",
                         version, today);
     if (version > 0 && version < today) rc = back_up(sql, path, version, err);
-    for (; !rc && version < today; version++)
-        rc = take_step(sql, version, err);
-    return rc;
+    return rc || version == today ? rc : take_steps(sql, version, today, err);
 }

@@ -293,6 +293,23 @@ static void run_sql(const char *text)
     sqlite3_close(sql);
 }
 
+static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **state)
+{
+    (void)state;
+    char copy[128];
+    int64_t last;
+    struct db_tx *tx = db_tx_new(db);
+    db_setting_save(tx, "old", "kept");
+    must_run(tx);
+    db_stop();
+    run_sql("DROP TABLE journals; PRAGMA user_version = 1"); // as version 1 was
+    db_start();
+    assert_true(is_saved("old"));
+    assert_int_equal(db_journal_find(reader, "j", &last, &err), 0);
+    snprintf(copy, sizeof copy, "%s.v1", db_path);
+    assert_int_equal(access(copy, F_OK), 0);
+}
+
 static void test_open__refuses_newer_and_foreign_files(void **state)
 {
     (void)state;
@@ -321,4 +338,5 @@ RUN_TESTS(DB_TEST(test_write__a_refused_transaction_leaves_nothing),
           FAILING_TEST(test_write__finds_out_that_there_is_space_again),
           FAILING_TEST(test_write__after_an_error_of_the_disk_nothing_is_promised),
           DB_TEST(test_write__what_was_promised_survives_kill),
+          DB_TEST(test_open__brings_older_files_up_to_date_and_keeps_a_copy),
           DB_TEST(test_open__refuses_newer_and_foreign_files))
