@@ -111,7 +111,8 @@ def kill_one(child, victim):
     with contextlib.suppress(OSError):
         processes = processes_of(child)
         os.kill(processes[victim % len(processes)], signal.SIGKILL)
-    signal_all(child, signal.SIGCONT)
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
 
 
 def kill_at(run, instant, in_write, victim):
