@@ -11,6 +11,7 @@ endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
 
+include(CheckCCompilerFlag)
 option(DET_TESTS "build the tests" ON)
 option(DET_FUZZ "build the fuzz targets (clang)" OFF)
 set(DET_SANITIZE "" CACHE STRING "address,undefined or thread")
@@ -19,6 +20,13 @@ add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Wno-unknown-pragmas -Wno-type-limits -Wno-format-truncation
                     -Wno-unknown-warning-option
                     -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+# Clearing or copying a struct by `rep stos` takes longer than most operations on small tensors.
+set(DET_SMALL_BLOCKS -mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign
+                     -mmemcpy-strategy=vector_loop:512:noalign,libcall:-1:noalign)
+check_c_compiler_flag("${DET_SMALL_BLOCKS}" DET_HAS_SMALL_BLOCKS)
+if(DET_HAS_SMALL_BLOCKS)
+  add_compile_options(${DET_SMALL_BLOCKS})
+endif()
 option(DET_WERROR "warnings are errors" OFF)
 if(DET_WERROR)
   add_compile_options(-Werror)

@@ -43,13 +43,19 @@ INLINE void grad_as(const enum loss_id id, const bool bf16, const bool by_target
                     const struct loss_block *b)
 {
     const float p = (float)b->p, scale = (float)b->scale;
-    VECTOR_LOOP
-    for (int64_t i = 0; i < b->n; i++) {
-        const float x = load_as(b->x, bf16, i), t = load_as(b->t, bf16, i);
-        const float g = b->g ? scale * load_as(b->g, bf16, i) : scale;
-        store_as(b->out, bf16, i,
-                 g * (by_target ? loss_by_t(id, x, t, p) : loss_by_x(id, x, t, p)));
+#define GRAD(g)                                                                       \
+    VECTOR_LOOP                                                                       \
+    for (int64_t i = 0; i < b->n; i++) {                                              \
+        const float x = load_as(b->x, bf16, i), t = load_as(b->t, bf16, i);           \
+        const float by = by_target ? loss_by_t(id, x, t, p) : loss_by_x(id, x, t, p); \
+        store_as(b->out, bf16, i, (g)*by);                                            \
     }
+    if (b->g) { // not inside the loop: it would become a masked load from NULL, which is slow
+        GRAD(scale * load_as(b->g, bf16, i))
+    } else {
+        GRAD(scale)
+    }
+#undef GRAD
 }
 
 float KERNEL(loss_sum)(enum loss_id id, bool bf16, const struct loss_block *b)
