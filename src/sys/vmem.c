@@ -15,7 +15,7 @@ static void *map_pages(size_t n_bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-void *vmem_map(size_t n_bytes)
+void *vmem_map(size_t n_bytes, size_t n_used)
 {
     if (n_bytes > SIZE_MAX / 4) return NULL;
     size_t len = round_up(n_bytes, 4096);
@@ -26,7 +26,8 @@ void *vmem_map(size_t n_bytes)
     size_t before = (size_t)(start - p), after = VMEM_ALIGN - before;
     if (before) munmap(p, before);
     if (after) munmap(start + len, after);
-    madvise(start, len, MADV_HUGEPAGE); // a wish; without huge pages it is only slower
+    size_t huge = n_used / VMEM_ALIGN * VMEM_ALIGN; // the rest of a huge page would be lost
+    if (huge) madvise(start, huge, MADV_HUGEPAGE);  // a wish; without, it is only slower
     return start;
 }
 

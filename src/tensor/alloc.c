@@ -77,10 +77,10 @@ static size_t physical_bytes(void)
 }
 
 // Linux would promise more than there is and kill us on the first touch, so we refuse ourselves.
-static void *map_counted(size_t n_bytes)
+static void *map_counted(size_t n_bytes, size_t n_used)
 {
     if (atomic_load(&mapped_bytes) + n_bytes > physical_bytes()) return NULL;
-    void *p = vmem_map(n_bytes);
+    void *p = vmem_map(n_bytes, n_used);
     if (!p) return NULL;
     size_t now = atomic_fetch_add(&mapped_bytes, n_bytes) + n_bytes,
            peak = atomic_load(&peak_bytes);
@@ -140,7 +140,7 @@ static void cache_register(void)
 static void *carve(size_t n_bytes)
 {
     if ((size_t)(cache.chunk_end - cache.chunk) < n_bytes) {
-        cache.chunk = map_counted(CHUNK_BYTES);
+        cache.chunk = map_counted(CHUNK_BYTES, CHUNK_BYTES);
         if (!cache.chunk) {
             cache.chunk_end = NULL;
             return NULL;
@@ -168,10 +168,11 @@ static void *block_from_system(int class_id)
     if (p) return p;
     size_t n = class_bytes(class_id);
     if (n <= SMALL_MAX) return carve(n);
-    p = map_counted(n);
+    size_t n_used = class_bytes(class_id - 1); // by the smallest tensor of the class
+    p = map_counted(n, n_used);
     if (p) return p;
     det_memory_trim(); // what is cached may be just what is missing
-    return map_counted(n);
+    return map_counted(n, n_used);
 }
 
 struct storage *storage_new(size_t n_bytes)
@@ -238,7 +239,7 @@ void *scratch(enum scratch_slot slot, size_t n_bytes)
     cache_register();
     if (cache.scratch[slot]) unmap_counted(cache.scratch[slot], cache.scratch_bytes[slot]);
     size_t want = class_bytes(class_of(MAX(n_bytes, (size_t)SMALL_MAX)));
-    cache.scratch[slot] = map_counted(want);
+    cache.scratch[slot] = map_counted(want, n_bytes);
     cache.scratch_bytes[slot] = cache.scratch[slot] ? want : 0;
     return cache.scratch[slot];
 }

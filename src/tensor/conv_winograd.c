@@ -13,7 +13,7 @@ enum {
     MIN_CHANNELS = 16,
     MIN_PIXELS = 3,    // of an output side; below, tiles are mostly padding
     BLOCK_TILES = 96,  // forward: transformed input and output of a block fit the cache
-    CHUNK_TILES = 256, // weights: tiles transformed before the products
+    CHUNK_TILES = 128, // weights: tiles transformed before the products
 };
 
 bool winograd_fits(const struct conv *s)

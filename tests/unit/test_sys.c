@@ -135,9 +135,9 @@ static void test_pool__works_again_in_a_forked_child(void **state)
 static void test_vmem__absurd_sizes_give_null(void **state)
 {
     (void)state;
-    assert_null(vmem_map(SIZE_MAX / 2));
-    assert_null(vmem_map((size_t)1 << 60));
-    char *p = vmem_map(5 << 20);
+    assert_null(vmem_map(SIZE_MAX / 2, 0));
+    assert_null(vmem_map((size_t)1 << 60, 0));
+    char *p = vmem_map(5 << 20, 5 << 20);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % VMEM_ALIGN, 0);
     p[0] = p[(5 << 20) - 1] = 1;
