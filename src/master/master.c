@@ -17,6 +17,7 @@
 #include "sys/log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <sys/epoll.h>
@@ -50,15 +51,20 @@ static int make_dirs(struct master *m, det_err *err)
     return rc;
 }
 
+// If a master is killed while it starts a shim, the new process has the lock, too, for the moment
+// until it becomes the shim.
 static int lock(struct master *m, det_err *err)
 {
+    enum { TRY_MS = 5, TRIES = 100 };
     const char *path = arena_printf(&m->arena, "%s/lock", m->data_dir);
     m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (m->lock_fd < 0)
         return det_fail(err, DET_EIO, "cannot open '%s': %s", path, strerror(errno));
-    if (flock(m->lock_fd, LOCK_EX | LOCK_NB) < 0)
-        return det_fail(err, DET_ESTATE, "another master uses '%s'", m->data_dir);
-    return 0;
+    for (int i = 0; i < TRIES; i++) {
+        if (!flock(m->lock_fd, LOCK_EX | LOCK_NB)) return 0;
+        poll(NULL, 0, TRY_MS);
+    }
+    return det_fail(err, DET_ESTATE, "another master uses '%s'", m->data_dir);
 }
 
 // --- the database

@@ -319,8 +319,9 @@ while True:
     checkpoint(n)
     complete(n, hparams['x'])
 '''
-    config = ('entrypoint: python3 train.py\nreproducibility: {experiment_seed: 11}\nsearcher: {name: adaptive_asha,'
-              ' metric: err, max_trials: 6, max_length: {batches: 16}, divisor: 4, max_concurrent_trials: 1}\n'
+    config = ('entrypoint: python3 train.py\nreproducibility: {experiment_seed: 11}\nsearcher: {name: async_halving,'
+              ' num_rungs: 3, metric: err, max_trials: 6, max_length: {batches: 16}, divisor: 4,'
+              ' max_concurrent_trials: 1}\n'
               'hyperparameters: {x: {type: double, minval: 0, maxval: 1}}')
 
     def outcome(m, e):
@@ -334,7 +335,7 @@ while True:
             m.post(f'experiments/{e}/{verb}')
             m.wait_experiment(e, 'STATE_CANCELED')
             status, why = m.call('POST', 'experiments/continue',
-                                 {'id': e, 'overrideConfig': 'searcher: {name: adaptive_asha, max_trials: 9}'})
+                                 {'id': e, 'overrideConfig': 'searcher: {name: async_halving, max_trials: 9}'})
             expect('no other search', (status, 'cannot change' in why['detail']), (400, True))
             m.post('experiments/continue', {'id': e})
             m.kill()
