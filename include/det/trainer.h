@@ -16,9 +16,11 @@
 //         return rc ? 1 : 0;
 //     }
 //
-// The same program runs by itself and as a task of a cluster: det_init finds out. Failures set the
-// sticky error and return NULL, and NULL is accepted everywhere, so one det_check at the end is
-// enough.
+// The same program runs by itself and as a task of a cluster: det_init finds out. It also finds the
+// other processes if several train one trial (det-launch, det-run --slots); then gradients,
+// metrics, decisions and predictions are those of all, and only rank 0 reports and writes. Failures
+// set the sticky error and return NULL, and NULL is accepted everywhere, so one det_check at the
+// end is enough.
 #pragma once
 
 #include "det/trial.h"
@@ -163,7 +165,8 @@ DET_API const det_result *det_train_with(det_trainer *trainer, det_trial *trial,
                                          det_train_opts opts);
 
 // Predictions for all samples of a loader, in the order of its dataset: (samples, ...). The
-// caller's (det_unref). Takes the loader.
+// caller's (det_unref). Takes the loader. Several ranks share the samples; each gets all
+// predictions.
 DET_API det_tensor *det_predict(det_trainer *trainer, det_trial *trial, det_loader *loader);
 
 #ifdef __cplusplus

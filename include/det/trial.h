@@ -294,7 +294,7 @@ DET_API void det_add_callback(det_context *ctx, const char *name, const det_call
 
 DET_API int64_t det_context_global_batch_size(const det_context *ctx); // the hyperparameter
 DET_API int64_t det_context_per_slot_batch_size(const det_context *ctx);
-DET_API int det_context_rank(const det_context *ctx);
+DET_API int det_context_rank(const det_context *ctx);              // of this process, from 0
 DET_API int det_context_size(const det_context *ctx);              // ranks, that is slots
 DET_API int64_t det_context_trial_id(const det_context *ctx);      // 0: not on a cluster
 DET_API int64_t det_context_experiment_id(const det_context *ctx); // 0: not on a cluster
@@ -307,7 +307,7 @@ DET_API bool det_context_is_epoch_start(const det_context *ctx);
 DET_API bool det_context_is_epoch_end(const det_context *ctx);
 // Puts a text into the metadata of all checkpoints to come, under a key.
 DET_API void det_context_set_metadata(det_context *ctx, const char *key, const char *text);
-// Ends training after this workload, with a checkpoint.
+// Ends training after this workload, with a checkpoint. On several ranks one that asks is enough.
 DET_API void det_context_set_stop_requested(det_context *ctx, bool stop);
 
 #ifdef __cplusplus

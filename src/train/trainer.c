@@ -268,7 +268,10 @@ static int run_training(det_trainer *t, det_trial *trial, struct host *host, det
     training_init(run, trial, host, &t->opts);
     t->has_run = true;
     int rc = training_open_store(run, err);
-    if (!rc) rc = training_run(run, err);
+    if (!rc)
+        rc = training_run(run, err);
+    else if (t->core && rc == DET_EHPARAM) // so says another rank
+        det_core_report_invalid_hparams(t->core, NULL);
     training_close(run);
     if (!rc) fill_result(t);
     return rc;

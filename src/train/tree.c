@@ -136,7 +136,7 @@ static det_value *get_tensor(struct reader *r)
     int32_t head[2];
     int64_t shape[DET_MAX_DIMS] = {0};
     get(r, head, sizeof head);
-    r->damaged |= head[1] < 0 || head[1] > DET_MAX_DIMS;
+    r->damaged |= head[0] < 0 || head[0] >= DET_N_DTYPES || head[1] < 0 || head[1] > DET_MAX_DIMS;
     if (r->damaged) return NULL;
     get(r, shape, (size_t)head[1] * sizeof *shape);
     size_t n = det_dtype_size((det_dtype)head[0]);
@@ -188,16 +188,15 @@ static det_value *get_container(struct reader *r, det_kind kind)
 
 static det_value *get_tree(struct reader *r)
 {
-    char kind = 0;
-    bool b;
+    char kind = 0, b;
     int64_t i;
     double f;
     struct str s;
     get(r, &kind, 1);
     switch ((det_kind)kind) {
     case DET_V_BOOL:
-        get(r, &b, sizeof b);
-        return det_value_bool(b);
+        get(r, &b, 1);
+        return det_value_bool(b != 0);
     case DET_V_INT:
         get(r, &i, sizeof i);
         return det_value_int(i);

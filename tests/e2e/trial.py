@@ -166,6 +166,17 @@ def test_hyperparameters_that_cannot_work_are_not_tried_again(det):
         expect('runs', runs, {0.9: (1, 0), 0.1: (1, 4)})
 
 
+def test_hyperparameters_that_one_rank_refuses(det):
+    source = FILES['model_def.c'].replace('return det_check(err);', '''
+    if (det_context_rank(ctx) == 1) return det_fail(err, DET_EHPARAM, "too fast");
+    return det_check(err);''', 1)
+    with Master(det, '--slots', '2') as m:
+        e = m.create(TWO_SLOTS, {'model_def.c': source})
+        m.wait_experiment(e, 'STATE_COMPLETED', 'STATE_ERROR')
+        t = m.trials(e)[0]
+        expect('runs', (t['runId'], t['totalBatchesProcessed']), (1, 0))
+
+
 # --- several slots
 
 TWO_SLOTS = CONFIG + 'resources: {slots_per_trial: 2}\n'
