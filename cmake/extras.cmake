@@ -189,7 +189,7 @@ endif()
 # What documents say is done, and comes out as they say.
 if(DET_TESTS AND NOT DET_FUZZ AND NOT DET_SANITIZE)
   foreach(document README docs/tutorial-mnist docs/generic-api docs/guide-porting docs/guide-debugging
-          docs/guide-data)
+          docs/guide-data docs/config)
     string(REGEX REPLACE "^docs/" "" name ${document})
     add_test(NAME docs_${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/docs/run.py ${PROJECT_BINARY_DIR}
              ${PROJECT_SOURCE_DIR}/${document}.md)

@@ -21,7 +21,7 @@
     C(user_login) C(user_logout) C(user_whoami) C(user_list) C(user_create)                         \
     C(user_change_password)                                                                         \
     C(template_list) C(template_describe) C(template_set) C(template_remove)                        \
-    C(why) C(config_check) C(preview_search) C(simulate_search) C(completion) C(help) C(version)
+    C(why) C(config_check) C(config_reference) C(preview_search) C(simulate_search) C(completion) C(help) C(version)
 // clang-format on
 
 #define DECLARE_COMMAND(name) extern const struct command cmd_##name;

@@ -82,3 +82,28 @@ const struct command cmd_config_check = {
     .n_options = sizeof check_options / sizeof *check_options,
     .run = run_check,
 };
+
+static int run_reference(const struct call *call)
+{
+    struct buf out = BUF_INIT(1 << 20);
+    config_reference(call_option(call, "job"), &out);
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}
+
+static const struct option reference_options[] = {
+    {"job", 0, NULL, "Of jobs ('det job run'), not of experiments."},
+};
+
+const struct command cmd_config_reference = {
+    .noun = "config",
+    .verb = "reference",
+    .args = "",
+    .help = "Prints all keys of a configuration with their values, defaults and meaning, as "
+            "Markdown.",
+    .example = "det config reference",
+    .options = reference_options,
+    .n_options = sizeof reference_options / sizeof *reference_options,
+    .run = run_reference,
+};

@@ -1,5 +1,6 @@
 // config/config.h: configuration text to typed, complete, validated structs.
-//   exp_config_read  exp_config_write  job_config_read  job_config_write  config_petname
+//   exp_config_read  exp_config_write  job_config_read  job_config_write  config_reference
+//   config_petname
 //
 // Text is YAML or JSON of any era of the format; old spellings become those of today. Everything
 // wrong is reported at once, with its place. What was read lives in the arena; the structs hold no
@@ -286,6 +287,10 @@ int job_config_read(struct arena *arena, struct str text, const struct config_op
 // showing.
 struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg, bool mask_secrets);
 struct doc *job_config_write(struct arena *arena, const struct job_config *cfg, bool mask_secrets);
+
+// All keys of the configuration of an experiment or a job, with their values, defaults and meaning,
+// as tables in Markdown.
+void config_reference(bool job, struct buf *out);
 
 // Three words, for experiments without a name.
 const char *config_petname(struct arena *arena, uint64_t seed);

@@ -20,7 +20,7 @@ cp out check
 run "$det" config check --help
 expect_out_is check
 run "$det" config -h
-expect_out_is check
+expect_out "config reference"
 run awk 'length($0) > 80 {print; exit 1}' all check
 expect_status 0
 
