@@ -8,6 +8,7 @@ create    from `det experiment create` to the first line of the task in the data
 ingest    metric reports of 64 trials that are acknowledged, hence in the log of the database and synced
 trials    a search of 1,000 trials at once, each a process that does nothing
 list      pages of the list of 100,000 trials of one experiment
+slow      ordinary requests beside clients that send a byte now and then and clients that never read
 
 Times of the master itself are those of its processor, so that other work on the machine matters little.
 """
@@ -15,6 +16,7 @@ import contextlib
 import http.client
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -198,6 +200,51 @@ def bench_list(build, add):
                 print(f'  {page}: {statistics.median(times):.1f} ms, {part(times, 0.99):.1f} ms')
             worst = max(worst, part(times, 0.99))
         add('a page of 100,000 trials, 99 of 100 of the slowest order in', worst, '<=', 20, 'ms')
+
+
+def time_requests(c, seconds):
+    """Milliseconds of ordinary requests, one after the other."""
+    times, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        c.get('experiments')
+        times.append((time.monotonic() - begin) * 1e3)
+    return times
+
+
+def bench_slow(build, add):
+    n = 1000
+    with Master(f'{build}/det') as m:
+        c = Connection(m)
+        before = time_requests(c, 3)
+        begin = time.monotonic()
+        host, port = m.host.split(':')
+        dripping, deaf = [], []
+        for group in (dripping, deaf):
+            for _ in range(n):
+                s = socket.socket()
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect((host, int(port)))
+                s.setblocking(False)
+                s.send(b'GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n' + b'X: ')
+                group.append(s)
+        for s in deaf:  # ask for much and never read
+            s.send(b'y\r\n\r\n' + b'GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n' * 20)
+        meanwhile = []
+        while n_connections(m.process.pid) > 5 and time.monotonic() < begin + 60:
+            meanwhile += time_requests(c, 0.5)
+            for client in dripping:
+                with contextlib.suppress(OSError):
+                    client.send(b'x')
+        dropped = time.monotonic() - begin
+    add(f'{n} clients that drip, {n} that do not read: all dropped after', dropped, '<=', 15, 's')
+    # Within one order of magnitude of nothing, what counts is that nobody waits.
+    add('  ordinary requests meanwhile, 99 of 100 in', part(meanwhile, 0.99),
+        '<=', max(2 * part(before, 0.99), 5), 'ms')
+
+
+def n_connections(pid):
+    return sum('socket:' in os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd'))
 
 
 FIGURES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_')}
