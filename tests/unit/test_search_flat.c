@@ -170,6 +170,28 @@ static const char *grid_of(const char *hparams)
     return text;
 }
 
+static void test_search__knows_which_trials_are_open(void **state)
+{
+    (void)state;
+    struct search *s = search_new(config_of(
+        "searcher: {name: random, max_trials: 2, max_concurrent_trials: 1, max_length: 5}"));
+    assert_false(search_has_open(s, 1));
+    start(s);
+    assert_int_equal(search_n_trials(s), 1);
+    assert_true(search_has_open(s, 1));
+    assert_false(search_has_open(s, 0));
+    assert_false(search_has_open(s, 2)); // not yet
+    validated(s, 1, 5, 0.5);
+    assert_true(search_has_open(s, 1)); // until it has ended
+    closed(s, 1);
+    assert_false(search_has_open(s, 1));
+    assert_int_equal(search_n_trials(s), 2);
+    validated(s, 2, 5, 0.5);
+    closed(s, 2);
+    assert_false(search_has_open(s, 2));
+    search_free(s);
+}
+
 static void test_grid__starts_with_the_last_point(void **state)
 {
     (void)state;
@@ -281,6 +303,7 @@ RUN_TESTS(DOC_TEST(test_single__trains_one_trial),
           DOC_TEST(test_search__refuses_what_cannot_be),
           DOC_TEST(test_search__ignores_repeated_exits_and_closings),
           DOC_TEST(test_search__understands_an_end_without_a_word),
+          DOC_TEST(test_search__knows_which_trials_are_open),
           DOC_TEST(test_grid__starts_with_the_last_point),
           DOC_TEST(test_grid__last_axis_varies_fastest), DOC_TEST(test_grid__axes),
           DOC_TEST(test_grid__has_every_point_once),
