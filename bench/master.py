@@ -257,7 +257,7 @@ def main():
     def add(name, value, sign, goal, unit):
         good = value <= goal if sign == '<=' else value >= goal
         rows.append({'name': name, 'value': round(value, 3), 'goal': goal, 'unit': unit, 'good': good})
-        print(f'{name:<64} {value:>10.1f} {unit:<3} {sign} {goal:<6} {"" if good else "MISSED"}', flush=True)
+        print(f'{name:<64} {value:>10.1f} {unit:<3} {sign} {goal:<6.5g} {"" if good else "MISSED"}', flush=True)
     print(f'load of the machine before: {os.getloadavg()[0]:.1f}')
     for name, figure in FIGURES.items():
         if not chosen or name in chosen:

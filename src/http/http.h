@@ -188,7 +188,7 @@ struct http_server_opts {
     int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
     int max_connections; // 0: 10000
     int max_per_address; // 0: no limit
-    // Limits for slow clients; 0: 10 s, 12 s, 16 KiB/s.
+    // Limits for slow clients; 0: 8 s, 12 s, 16 KiB/s.
     int64_t head_timeout_us, idle_timeout_us;
     int64_t min_bytes_per_s;
 };

@@ -17,7 +17,7 @@ enum {
     CONNECTION_BYTES = 16 << 10, // half of it is for the request line and the headers
     STREAM_BLOCK_BYTES = 1024,
     MAX_CONNECTIONS = 10000,
-    HEAD_TIMEOUT_US = 10 * 1000000,
+    HEAD_TIMEOUT_US = 8 * 1000000,
     IDLE_TIMEOUT_US = 12 * 1000000,
     MIN_BYTES_PER_S = 16 << 10,
     MAX_PEM_BYTES = 1 << 20,

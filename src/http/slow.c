@@ -5,7 +5,7 @@
 #include "sys/clock.h"
 #include <sys/socket.h>
 
-enum { SWEEPS_PER_GRACE = 8 };
+enum { SWEEPS_PER_GRACE = 16 };
 
 static void sweep_later(struct slow_list *list)
 {
