@@ -87,7 +87,7 @@ def main():
     p.add_argument('--rounds', type=int, default=5)
     p.add_argument('--seconds', type=float, default=1.5)
     p.add_argument('--threads', type=int, default=2)
-    a = p.parse_args()
+    a = p.parse_intermixed_args()
     results = []
     print(f'{"workload":14s} {"det/s":>12s} {"torch/s":>12s} {"ratio":>8s} {"goal":>6s} {"det MB":>7s} {"torch MB":>8s} '
           f'{"start":>9s} {"1st step":>9s}  torch at its best')
