@@ -119,9 +119,13 @@ static int cifar_init(void *self, det_context *ctx, det_err *err)
 
 // --- one batch
 
-static det_tensor *error_rate(det_tensor *logits, det_tensor *labels)
+// The part of the images whose label is not among the k likeliest.
+static det_tensor *error_rate(det_tensor *logits, det_tensor *labels, int64_t k)
 {
-    return det_mean(det_to(det_ne(det_argmax(logits, 1, false), labels), DET_F32));
+    det_tensor *likeliest = NULL;
+    det_topk(logits, k, 1, true, &likeliest);
+    det_tensor *hits = det_to(det_eq(likeliest, det_unsqueeze(labels, 1)), DET_F32);
+    return det_add_scalar(det_mul_scalar(det_mean(hits), (double)-k), 1);
 }
 
 static int cifar_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
@@ -133,7 +137,7 @@ static int cifar_train_batch(void *self, const det_step *step, det_metrics *out,
     det_backward_loss(m->ctx, loss);
     det_step_optimizer(m->ctx, m->opt);
     det_metric(out, "loss", loss);
-    det_metric(out, "train_error", error_rate(logits, labels));
+    det_metric(out, "train_error", error_rate(logits, labels, 1));
     return det_check(err);
 }
 
@@ -143,7 +147,8 @@ static int cifar_evaluate_batch(void *self, const det_step *step, det_metrics *o
     det_tensor *labels = det_batch_at(step->batch, 1);
     det_tensor *logits = det_forward(m->model, det_batch_at(step->batch, 0));
     det_metric(out, "validation_loss", det_cross_entropy(logits, labels));
-    det_metric(out, "validation_error", error_rate(logits, labels));
+    det_metric(out, "validation_error", error_rate(logits, labels, 1));
+    det_metric(out, "validation_error_top5", error_rate(logits, labels, 5));
     return det_check(err);
 }
 

@@ -40,7 +40,7 @@ cifar() {
     expect_status 0
 }
 cifar -b 5 -d whole
-expect_out "validation_error"
+expect_out "validation_error_top5"
 expect_out "finished after 5 batches (1 epochs)"
 
 # Interrupted inside of an epoch: the same crops, statistics and weights in the end.

@@ -111,13 +111,15 @@ def compare_losses(program, folder, training):
 
 
 def compare_rounding(program, folder, training, n_batches=200):
-    rounded = (training[0] * (1 + 2 ** -23), training[1])
-    print('seed  det, torch  torch, torch')
+    rounded, double = (training[0] * (1 + 2 ** -23), training[1]), (training[0].double(), training[1])
+    print('seed  det, torch  torch, torch  det, f64  torch, f64')
     for seed in range(1, 6):
         model = initial_network(0.0, seed)
         ours, _ = train_det(program, folder, model, 0.0, seed, n_batches)
         theirs, others = (train_torch(copy.deepcopy(model), data, seed, n_batches) for data in (training, rounded))
-        print(f'{seed:4} {difference(ours, theirs):11.1e} {difference(others, theirs):13.1e}', flush=True)
+        exact = train_torch(copy.deepcopy(model).double(), double, seed, n_batches)
+        print(f'{seed:4} {difference(ours, theirs):11.1e} {difference(others, theirs):13.1e} '
+              f'{difference(ours, exact):9.1e} {difference(theirs, exact):11.1e}', flush=True)
 
 
 def compare_errors(program, folder, training, n_batches=2000):
