@@ -2,7 +2,8 @@
 """The MNIST example beside torch: same initial weights, same batches of real digits.
 
 mnist_parity.py losses PROGRAM      without dropout: the loss of each of the first batches must be torch's
-mnist_parity.py rounding PROGRAM    the same for more seeds, and beside it torch against torch with otherwise rounded images
+mnist_parity.py rounding PROGRAM    the same for more seeds, and beside it torch against torch with otherwise rounded images, and
+                                    both sides against torch in 64 bits
 mnist_parity.py errors PROGRAM      with dropout: the validation errors after 2000 batches, whose means must be alike
 
 Trainings part by rounding, slowly at first: 'rounding' shows how far torch parts from itself. The limits of 'losses' were
