@@ -12,7 +12,7 @@ static struct str first_sentence(const char *help)
 // Goes on in a column; on the next line if the cursor is beyond it.
 static void pad(struct buf *out, size_t column, size_t at)
 {
-    if (at >= column) {
+    if (at && at >= column) {
         buf_addc(out, '\n');
         at = 0;
     }

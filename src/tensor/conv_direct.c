@@ -43,8 +43,8 @@ static void run(int64_t n, pool_fn fn, void *ctx, double work)
 
 static double work_of(const struct conv *s)
 {
-    return (double)s->n * (double)(s->oh * s->ow * s->oc) *
-           (double)(s->kh * s->kw * s->c / s->groups);
+    int64_t per_output = s->kh * s->kw * s->c / s->groups; // groups divide channels
+    return (double)s->n * (double)(s->oh * s->ow * s->oc) * (double)per_output;
 }
 
 // One image's rows [first, first + n_rows) of the padded image, padding as zeros: n_rows x (w + 2
