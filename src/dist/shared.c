@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "sys/clock.h"
 #include "sys/fs.h"
 #include <errno.h>
 #include <linux/futex.h>
@@ -19,6 +20,7 @@ enum {
     SPINS = 200, // a few microseconds: ranks with equal work arrive almost together
     LOOK_AFTER_US = 50000,
     CULPRIT_END_US = 2000000,
+    CULPRIT_LOOK_MS = 1,
 };
 
 static size_t members_bytes(int size)
@@ -191,11 +193,17 @@ int shared_seat(struct dist *d, int rank, pid_t pid, det_err *err)
 }
 
 // Whoever starts the ranks looks for the first that ends: that shall be the one whose fault it was.
+// Of those that end before it looks it cannot tell the first, so it has to have seen the end of
+// that one (then there is nothing left to signal).
 static void let_culprit_go_first(struct dist *d)
 {
-    if (d->culprit == d->rank || has_ended(d, d->culprit)) return;
-    struct pollfd p = {.fd = d->pidfd[d->culprit], .events = POLLIN};
+    int *pidfd = &d->pidfd[d->culprit];
+    if (d->culprit == d->rank || (has_ended(d, d->culprit) && *pidfd < 0)) return;
+    int64_t end_us = clock_mono_us() + CULPRIT_END_US;
+    struct pollfd p = {.fd = *pidfd, .events = POLLIN};
     poll(&p, 1, CULPRIT_END_US / 1000);
+    while (proc_signal(*pidfd, 0) && clock_mono_us() < end_us)
+        poll(NULL, 0, CULPRIT_LOOK_MS);
 }
 
 void shared_detach(struct dist *d)

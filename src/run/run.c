@@ -50,7 +50,6 @@ struct run {
     struct events *events; // NULL: none
     struct trace *trace;   // NULL: none
     det_err lost;          // the first failure to write events
-    bool is_blameless;     // another rank is why this one has failed
 };
 
 static void write_events(struct run *run, const det_report *r)
@@ -162,8 +161,7 @@ static int train(struct run *run, const char *resume, det_err *err)
                                        .report_user = run,
                                        .stop = &stop_signal},
                               .on_result = on_result,
-                              .result_user = run,
-                              .is_blameless = &run->is_blameless};
+                              .result_user = run};
     task.ops = trial_find(o->trial, err);
     if (!task.ops) return DET_ENOTFOUND;
     catch_signals();
@@ -243,7 +241,7 @@ static int run_command(const struct call *call)
         progress_init(&run.progress, isatty(STDOUT_FILENO));
         rc = run_all(&run, &arena, &status, &err);
         progress_done(&run.progress);
-        if (rc) status = run.is_blameless ? SLOTS_EXIT_BLAMELESS : EXIT_FAILED;
+        if (rc) status = EXIT_FAILED;
     }
     if (rc) print_error("%s", err.msg);
     arena_done(&arena);

@@ -36,7 +36,7 @@ struct launcher {
     int signals; // signalfd
     enum slots_signals to;
     int n_stops; // signals to stop so far
-    int culprit; // the first rank that failed, of those that are to blame if any is; -1: none
+    int culprit; // the first rank that failed; -1: none
     int64_t kill_at_us;
 };
 
@@ -115,11 +115,6 @@ static void stop(struct launcher *l, int number)
         kill(l->child[0].pid, number);
 }
 
-static bool is_blameless(int status)
-{
-    return WIFEXITED(status) && WEXITSTATUS(status) == SLOTS_EXIT_BLAMELESS;
-}
-
 static void note_end(struct launcher *l, int rank, int status)
 {
     struct child *c = &l->child[rank];
@@ -127,11 +122,9 @@ static void note_end(struct launcher *l, int rank, int status)
     c->status = status;
     l->n_running--;
     bool stopped = l->n_stops && WIFEXITED(status) && WEXITSTATUS(status) > 128;
-    if (status == 0 || stopped) return;
-    if (l->culprit < 0) l->kill_at_us = clock_mono_us() + GRACE_US;
-    // Who fails first is not always seen to end first.
-    if (l->culprit < 0 || (is_blameless(l->child[l->culprit].status) && !is_blameless(status)))
-        l->culprit = rank;
+    if (status == 0 || stopped || l->culprit >= 0) return;
+    l->culprit = rank;
+    l->kill_at_us = clock_mono_us() + GRACE_US;
 }
 
 static void reap(struct launcher *l)

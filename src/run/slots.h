@@ -10,10 +10,7 @@ struct slots {
     int status;   // else: what to end with; all ranks have ended
 };
 
-enum {
-    SLOTS_MAX = 256,
-    SLOTS_EXIT_BLAMELESS = 3, // a rank ends with this if another one is why it failed
-};
+enum { SLOTS_MAX = 256 };
 
 enum slots_signals {
     SLOTS_SIGNAL_CHIEF, // the first signal to stop goes to rank 0, which decides for all

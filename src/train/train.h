@@ -33,7 +33,6 @@ struct train_task {
     // Called with what came out, before everything is freed. May be NULL.
     void (*on_result)(const det_result *result, void *user);
     void *result_user;
-    bool *is_blameless; // set if another rank is why this one failed. May be NULL
 };
 
 // Builds the trial, trains it as far as the host says, frees it. A DET_EHPARAM is not a failure of

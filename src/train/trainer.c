@@ -384,7 +384,6 @@ int train_run(const struct train_task *task, det_err *err)
     if (!rc) rc = take_task(t, task, err);
     if (!rc) rc = build_and_train(t, task, err);
     if (rc) dist_fail(t->ranks, rc, err->msg);
-    if (task->is_blameless) *task->is_blameless = rc && dist_blame(t->ranks, NULL);
     if (!rc && task->on_result) task->on_result(&t->result, task->result_user);
     int closed = det_core_close(t->core, rc ? NULL : err);
     t->core = NULL;
