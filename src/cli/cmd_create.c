@@ -266,6 +266,15 @@ out:
     return status;
 }
 
+static int after_continuing(struct remote *r, const struct call *call, int64_t id)
+{
+    struct buf out = BUF_INIT(4096);
+    buf_printf(&out, "Experiment %lld goes on.\n", (long long)id);
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return call_option(call, "follow") ? follow_experiment(r, id) : EXIT_OK;
+}
+
 static int run_continue(const struct call *call)
 {
     struct remote r;
@@ -285,7 +294,7 @@ static int run_continue(const struct call *call)
         buf_done(&text);
         const struct doc *answer =
             ok ? remote_call(&r, HTTP_POST, body, "/experiments/continue") : NULL;
-        if (answer) status = call_option(call, "follow") ? follow_experiment(&r, id) : EXIT_OK;
+        if (answer) status = after_continuing(&r, call, id);
     }
     remote_close(&r);
     return status;
