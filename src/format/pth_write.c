@@ -1,9 +1,10 @@
-// Unit pth_write.c: det_pth_save. Walks the tree twice: first to see which tensors share memory and
-// so belong into one storage, then to write the pickle; the storages follow, straight from memory.
+// Unit pth_write.c: det_pth_save, pth_write. Walks the tree twice: first to see which tensors share
+// memory and so belong into one storage, then to write the pickle; the storages follow, straight
+// from memory.
 //
 // Protocol 2, and only opcodes that torch.load(weights_only=True) knows (torch 1.13 has no floats
 // there).
-#include "det/format.h"
+#include "format/format.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -275,7 +276,7 @@ static int write_file(struct writer *w, const char *path)
     struct zip_writer zip;
     int rc = fs_writer_open(&file, path, w->err);
     if (rc) return rc;
-    zip_writer_init(&zip, &file);
+    zip_writer_init(&zip, &file, NULL);
     rc = write_archive(w, &zip);
     if (!rc) rc = fs_writer_commit(&file, w->err);
     zip_writer_done(&zip);
@@ -283,19 +284,43 @@ static int write_file(struct writer *w, const char *path)
     return rc;
 }
 
+// Everything but the archive.
+static int plan(struct writer *w, const det_value *value)
+{
+    int rc = value ? collect(w, value, 0) : det_fail(w->err, DET_EINVAL, "the value is NULL");
+    if (!rc) rc = blocks_plan(&w->plan, w->tensors, w->n_tensors, w->err);
+    return rc ? rc : put_pickle(w, value);
+}
+
+static void writer_done(struct writer *w)
+{
+    blocks_done(&w->plan);
+    buf_done(&w->pickle);
+    free(w->tensors);
+}
+
 int det_pth_save(const char *path, const det_value *value, det_err *err)
 {
     det_err local;
     struct writer w = {.pickle = BUF_INIT(PICKLE_MAX_BYTES), .err = err ? err : &local};
-    int rc = value ? collect(&w, value, 0) : det_fail(w.err, DET_EINVAL, "the value is NULL");
-    if (!rc) rc = blocks_plan(&w.plan, w.tensors, w.n_tensors, w.err);
-    if (!rc) rc = put_pickle(&w, value);
+    int rc = plan(&w, value);
     if (rc)
         det_wrap(w.err, "cannot save '%s'", path);
     else
         rc = write_file(&w, path);
-    blocks_done(&w.plan);
-    buf_done(&w.pickle);
-    free(w.tensors);
+    writer_done(&w);
+    return rc;
+}
+
+int pth_write(const det_value *value, struct buf *out, det_err *err)
+{
+    det_err local;
+    struct writer w = {.pickle = BUF_INIT(PICKLE_MAX_BYTES), .err = err ? err : &local};
+    struct zip_writer zip;
+    zip_writer_init(&zip, NULL, out);
+    int rc = plan(&w, value);
+    if (!rc) rc = write_archive(&w, &zip);
+    zip_writer_done(&zip);
+    writer_done(&w);
     return rc;
 }

@@ -38,12 +38,13 @@ int zip_extract(const struct zip *z, const struct zip_entry *e, void *out, det_e
 // --- writing
 
 struct zip_writer {
-    struct fs_writer *out;
+    struct fs_writer *file; // or, if NULL,
+    struct buf *memory;
     struct buf central; // the directory that follows the entries
-    uint64_t n_entries;
+    uint64_t n_bytes, n_entries;
 };
 
-void zip_writer_init(struct zip_writer *w, struct fs_writer *out);
+void zip_writer_init(struct zip_writer *w, struct fs_writer *file, struct buf *memory);
 void zip_writer_done(struct zip_writer *w);
 int zip_add(struct zip_writer *w, const char *name, const void *data, size_t size, det_err *err);
 int zip_finish(struct zip_writer *w, det_err *err); // after the last entry

@@ -125,9 +125,9 @@ void zip_put_end(struct buf *b, uint64_t n_entries, uint64_t central_at, uint64_
     put_u16(b, 0); // comment
 }
 
-void zip_writer_init(struct zip_writer *w, struct fs_writer *out)
+void zip_writer_init(struct zip_writer *w, struct fs_writer *file, struct buf *memory)
 {
-    *w = (struct zip_writer){.out = out, .central = BUF_INIT(CENTRAL_MAX)};
+    *w = (struct zip_writer){.file = file, .memory = memory, .central = BUF_INIT(CENTRAL_MAX)};
 }
 
 void zip_writer_done(struct zip_writer *w)
@@ -135,10 +135,19 @@ void zip_writer_done(struct zip_writer *w)
     if (w) buf_done(&w->central);
 }
 
+static int put_bytes(struct zip_writer *w, const void *bytes, size_t n, det_err *err)
+{
+    w->n_bytes += n;
+    if (w->file) return fs_writer_add(w->file, bytes, n, err);
+    buf_add(w->memory, bytes, n);
+    if (buf_ok(w->memory)) return 0;
+    return det_fail(err, DET_ELIMIT, "an archive of more than %zu bytes", w->memory->max);
+}
+
 int zip_add(struct zip_writer *w, const char *name, const void *data, size_t size, det_err *err)
 {
     struct zip_entry e = {.name = str_from(name),
-                          .header_at = w->out->n_bytes,
+                          .header_at = w->n_bytes,
                           .packed = size,
                           .size = size,
                           .crc = (uint32_t)crc32_z(0, data, size),
@@ -147,18 +156,18 @@ int zip_add(struct zip_writer *w, const char *name, const void *data, size_t siz
     zip_put_local(&header, &e);
     zip_put_central(&w->central, &e);
     w->n_entries++;
-    int rc = fs_writer_add(w->out, header.ptr, header.len, err);
-    if (!rc) rc = fs_writer_add(w->out, data, size, err);
+    int rc = put_bytes(w, header.ptr, header.len, err);
+    if (!rc) rc = put_bytes(w, data, size, err);
     buf_done(&header);
     return rc;
 }
 
 int zip_finish(struct zip_writer *w, det_err *err)
 {
-    uint64_t at = w->out->n_bytes, n_bytes = w->central.len;
+    uint64_t at = w->n_bytes, n_bytes = w->central.len;
     zip_put_end(&w->central, w->n_entries, at, n_bytes);
     if (!buf_ok(&w->central))
         return det_fail(err, DET_ELIMIT, "too many entries for one archive (%llu)",
                         (unsigned long long)w->n_entries);
-    return fs_writer_add(w->out, w->central.ptr, w->central.len, err);
+    return put_bytes(w, w->central.ptr, w->central.len, err);
 }

@@ -1,7 +1,7 @@
 // tensor/tensor.h: what the layers above (nn, optim) need beyond the public det/tensor.h.
 #pragma once
 
-#include "det/tensor.h"
+#include "det/value.h"
 
 // Where an operation was called from: a chain of names, innermost first. Error messages show it as
 // a path ("encoder.0.fc1"). Embedded in modules, so it lives as long as they do.
@@ -48,6 +48,10 @@ struct tensor_layout {
 // A leaf that looks at s, with one reference, the caller's, made outside of any scope. All elements
 // must lie inside s.
 det_tensor *tensor_over(struct storage *s, const struct tensor_layout *layout);
+
+// A copy of the tree with copies of its tensors; those that cannot be made are left out
+// (det_check).
+det_value *value_clone(const det_value *v);
 
 // Whether the only holder of a leaf may fill it with something else unnoticed: nobody else holds it
 // or a view of it, and no gradient was asked for.

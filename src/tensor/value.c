@@ -1,6 +1,6 @@
 // Unit value.c: the tree of det/value.h. A dict is an array of items in order of insertion; beyond
 // a few items a hash table over the keys finds their places.
-#include "det/value.h"
+#include "tensor/tensor.h"
 
 #include "base/assert.h"
 #include "base/hash.h"
@@ -226,22 +226,22 @@ det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item)
     return item_set(dict, NULL, key, item);
 }
 
-static det_value *leaf_copy(const det_value *v)
+static det_value *leaf_copy(const det_value *v, bool clone)
 {
     if (v->kind == DET_V_STR) return det_value_str(v->s);
-    if (v->kind == DET_V_TENSOR) return det_value_tensor(v->t);
+    if (v->kind == DET_V_TENSOR) return det_value_tensor(clone ? det_clone(v->t) : v->t);
     det_value *copy = value_new(v->kind);
     *copy = *v;
     return copy;
 }
 
-det_value *det_value_copy(const det_value *v)
+static det_value *copy_tree(const det_value *v, bool clone)
 {
-    if (!is_container(v)) return v ? leaf_copy(v) : NULL;
+    if (!is_container(v)) return v ? leaf_copy(v, clone) : NULL;
     det_value *copy = value_new(v->kind);
     for (int i = 0; i < v->c.n; i++) {
         const struct item *item = &v->c.items[i];
-        det_value *value = det_value_copy(item->value);
+        det_value *value = copy_tree(item->value, clone);
         if (v->kind != DET_V_DICT)
             det_value_push(copy, value);
         else if (item->key)
@@ -250,6 +250,16 @@ det_value *det_value_copy(const det_value *v)
             det_value_set_int(copy, item->number, value);
     }
     return copy;
+}
+
+det_value *det_value_copy(const det_value *v)
+{
+    return copy_tree(v, false);
+}
+
+det_value *value_clone(const det_value *v)
+{
+    return copy_tree(v, true);
 }
 
 det_kind det_value_kind(const det_value *v)

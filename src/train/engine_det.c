@@ -1,7 +1,8 @@
 // Unit engine_det.c: the engine of this library, as the loop sees it.
 #include "train/engine.h"
 
-#include "det/format.h"
+#include "format/format.h"
+#include "tensor/tensor.h"
 #include "train/engine_ranks.h"
 
 static void begin(uint64_t step)
@@ -92,76 +93,12 @@ static int rng_load(const det_value *state, det_err *err)
 
 // --- snapshots
 
-static det_value *copy_tree(const det_value *v);
-
-static void copy_items(const det_value *from, det_value *to)
-{
-    bool is_dict = det_value_kind(from) == DET_V_DICT;
-    for (int i = 0; i < det_value_len(from); i++) {
-        det_value *item = copy_tree(det_value_at(from, i));
-        int64_t number = 0;
-        const char *key = is_dict ? det_value_key(from, i, &number) : NULL;
-        if (!is_dict)
-            det_value_push(to, item);
-        else if (key)
-            det_value_set(to, key, item);
-        else
-            det_value_set_int(to, number, item);
-    }
-}
-
-static det_value *copy_scalar(const det_value *v)
-{
-    bool b = false;
-    int64_t i = 0;
-    double f = 0;
-    const char *s = "";
-    switch (det_value_kind(v)) {
-    case DET_V_BOOL:
-        det_value_as_bool(v, &b, NULL);
-        return det_value_bool(b);
-    case DET_V_INT:
-        det_value_as_int(v, &i, NULL);
-        return det_value_int(i);
-    case DET_V_FLOAT:
-        det_value_as_float(v, &f, NULL);
-        return det_value_float(f);
-    case DET_V_STR:
-        det_value_as_str(v, &s, NULL);
-        return det_value_str(s);
-    default:
-        return det_value_none();
-    }
-}
-
-static det_value *copy_tree(const det_value *v)
-{
-    det_value *container = NULL;
-    switch (det_value_kind(v)) {
-    case DET_V_TENSOR:
-        return det_value_tensor(det_clone(det_value_as_tensor(v)));
-    case DET_V_LIST:
-        container = det_value_list();
-        break;
-    case DET_V_TUPLE:
-        container = det_value_tuple();
-        break;
-    case DET_V_DICT:
-        container = det_value_dict();
-        break;
-    default:
-        return copy_scalar(v);
-    }
-    copy_items(v, container);
-    return container;
-}
-
 // The copies are in no scope and of no history, so that another thread may have them.
 static det_value *snapshot(const det_value *state, det_err *err)
 {
     bool grad_before = det_set_grad_enabled(false);
     det_scope_begin();
-    det_value *copy = copy_tree(state);
+    det_value *copy = value_clone(state);
     int rc = det_check(err);
     det_scope_end();
     det_set_grad_enabled(grad_before);
@@ -225,6 +162,6 @@ const struct engine_ops engine_det = {
 
     .mean_grads = ranks_mean_grads,
     .share_model = ranks_share_model,
-    .pack = tree_pack,
-    .unpack = tree_unpack,
+    .pack = pth_write,
+    .unpack = pth_parse,
 };

@@ -3,10 +3,5 @@
 
 #include "train/engine.h"
 
-// engine_ranks.c
 int ranks_mean_grads(det_optimizer *opt, struct dist *ranks, det_err *err);
 int ranks_share_model(det_module *model, bool buffers_only, struct dist *ranks, det_err *err);
-
-// tree.c: trees as bytes
-int tree_pack(const det_value *tree, struct buf *out, det_err *err);
-det_value *tree_unpack(struct str bytes, det_err *err);

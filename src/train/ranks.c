@@ -14,6 +14,7 @@ static det_value *unpack_all(const struct context_setup *setup, const struct dis
     for (int i = 0; i < parts->n; i++) {
         det_value *tree = setup->engine->unpack(parts->part[i], err);
         if (!tree) {
+            det_wrap(err, "what rank %d has sent", i);
             det_value_free(all);
             return NULL;
         }

@@ -152,6 +152,31 @@ static void test_pth__writes_the_same_bytes_for_the_same_tree(void **state)
     fs_unmap(second);
 }
 
+static void test_pth__is_the_same_in_memory_and_in_a_file(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    det_tensor *matrix = det_ones(DET_F32, DET_DIMS(20, 30));
+    det_value *v = det_value_list();
+    det_value_push(v, det_value_tensor(matrix));
+    det_value_push(v, det_value_tensor(det_transpose(matrix, 0, 1)));
+    det_value_push(v, det_value_str("text"));
+    assert_ok(det_pth_save(temp_path("x.pth"), v, &err), &err);
+    struct str file;
+    assert_ok(fs_map(temp_path("x.pth"), &file, &err), &err);
+    struct buf memory = BUF_INIT(file.len);
+    assert_ok(pth_write(v, &memory, &err), &err);
+    assert_true(str_eq(buf_str(&memory), file));
+
+    struct buf small = BUF_INIT(file.len - 1);
+    assert_int_equal(pth_write(v, &small, &err), DET_ELIMIT);
+    assert_failed_with(&err, DET_ELIMIT, "more than");
+    fs_unmap(file);
+    buf_done(&memory);
+    buf_done(&small);
+    det_value_free(v);
+}
+
 static void test_pth__limits_depth_alike_when_saving_and_loading(void **state)
 {
     (void)state;
@@ -298,6 +323,7 @@ int main(void)
         SCOPED(test_pth__keeps_shared_memory_shared),
         SCOPED(test_pth__writes_only_the_memory_that_tensors_touch),
         SCOPED(test_pth__writes_the_same_bytes_for_the_same_tree),
+        SCOPED(test_pth__is_the_same_in_memory_and_in_a_file),
         SCOPED(test_pth__limits_depth_alike_when_saving_and_loading),
         SCOPED(test_pth__saves_no_more_values_than_it_loads),
         SCOPED(test_pth__keeps_a_dict_of_many_keys),

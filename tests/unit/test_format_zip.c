@@ -10,7 +10,7 @@ static void test_zip__gives_back_what_was_added(void **state)
     struct fs_writer file;
     struct zip_writer w;
     assert_ok(fs_writer_open(&file, temp_path("a.zip"), &err), &err);
-    zip_writer_init(&w, &file);
+    zip_writer_init(&w, &file, NULL);
     assert_ok(zip_add(&w, "b/second", "content", 7, &err), &err);
     assert_ok(zip_add(&w, "a/first", NULL, 0, &err), &err);
     assert_ok(zip_finish(&w, &err), &err);
