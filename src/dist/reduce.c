@@ -1,6 +1,8 @@
 // Unit reduce.c: sums over ranks, in the order of ranks. Called by collect.c.
 #include "dist/shared.h"
 
+#include "base/bf16.h"
+
 enum { BLOCK = 256 }; // elements whose sums stay in the first cache
 
 size_t reduce_type_bytes(enum dist_type type)
@@ -30,31 +32,14 @@ size_t reduce_type_bytes(enum dist_type type)
 SUM_OF(sum_f32, float)
 SUM_OF(sum_f64, double)
 
-static float from_bf16(uint16_t bits)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
-// To the nearest, ties to even; NaN stays NaN.
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (value != value) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static void sum_bf16(uint16_t *out, const char *const *sources, int n_sources, size_t n,
                      float divisor)
 {
     for (size_t i = 0; i < n; i++) {
         float sum = 0;
         for (int s = 0; s < n_sources; s++)
-            sum += from_bf16(((const uint16_t *)(const void *)sources[s])[i]);
-        out[i] = to_bf16(sum / divisor);
+            sum += bf16_to_f32(((const uint16_t *)(const void *)sources[s])[i]);
+        out[i] = f32_to_bf16(sum / divisor);
     }
 }
 

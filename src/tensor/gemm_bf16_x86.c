@@ -2,6 +2,7 @@
 // Compiled for any x86-64; bf16_unit() says what this processor can run.
 #include "tensor/gemm_bf16.h"
 
+#include "base/bf16.h"
 #include "sys/cpu.h"
 
 #if !defined(__x86_64__)
@@ -27,19 +28,11 @@ const struct bf16_unit *bf16_unit(void)
 
 // --- packing
 
-static BF16_CODE uint16_t round_bf16(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    if (x != x) return 0x7fc0;
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 static BF16_CODE uint16_t load_bf16(const struct matrix *m, const void *at, int64_t i, int64_t j)
 {
     int64_t offset = i * m->rs + j * m->cs;
     return m->dtype == DET_BF16 ? ((const uint16_t *)at)[offset]
-                                : round_bf16(((const float *)at)[offset]);
+                                : f32_to_bf16(((const float *)at)[offset]);
 }
 
 // 32 consecutive elements as bf16.

@@ -4,6 +4,7 @@
 // KERNEL(name) gives each compilation its own symbols (name_avx512, name_avx2, name_plain).
 #pragma once
 
+#include "base/bf16.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,23 +141,6 @@ INLINE float vf_largest(vf v)
     for (int width = LANES / 2; width; width /= 2)
         v = vf_select(v > vf_rotate(v, width), v, vf_rotate(v, width));
     return v[0];
-}
-
-INLINE float bf16_to_f32(uint16_t h)
-{
-    uint32_t u = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-// Round to nearest even; NaN stays NaN.
-INLINE uint16_t f32_to_bf16(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return (uint16_t)(f != f ? 0x7fc0 : rounded);
 }
 
 // Element i of an array that is f32 or bf16; `bf16` is a constant wherever this is fast.
