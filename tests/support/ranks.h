@@ -56,52 +56,65 @@ static inline void ranks_wait(const pid_t *pid, int n, struct rank_result *all)
     }
 }
 
-// sizes NULL: all ranks know the true one. Results are valid until munmap, which tests leave to the
-// end of the process.
-static inline struct rank_result *ranks_run_sizes(int n, const int *sizes, rank_fn fn, void *user)
+// How a rank starts; the return is its status.
+struct rank_start {
+    char key[64];
+    int size;
+    const int *sizes; // what ranks think the size is; NULL: all know the true one
+    rank_fn fn;       // or
+    int (*fn_env)(int rank, struct rank_result *mine); // finds the others by its environment
+    void *user;
+};
+
+static inline int rank_main(const struct rank_start *s, int rank, struct rank_result *mine)
+{
+    struct dist *d = NULL;
+    const struct dist_opts opts = {.key = s->key,
+                                   .rank = rank,
+                                   .size = s->sizes ? s->sizes[rank] : s->size,
+                                   .timeout_us = 20000000};
+    dist_join(&opts, &d, &mine->err);
+    int status = s->fn(d, rank, mine, s->user);
+    dist_leave(d);
+    return status;
+}
+
+static inline int rank_main_env(const struct rank_start *s, int rank, struct rank_result *mine)
+{
+    char text[16];
+    setenv("DET_RANKS_KEY", s->key, 1);
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("RANK", text, 1);
+    snprintf(text, sizeof text, "%d", s->size);
+    setenv("WORLD_SIZE", text, 1);
+    return s->fn_env(rank, mine);
+}
+
+// Results are valid until munmap, which tests leave to the end of the process.
+static inline struct rank_result *ranks_start(struct rank_start s)
 {
     struct rank_result *all = ranks_memory();
     pid_t pid[RANKS_MAX];
-    char key[64];
-    ranks_new_key(key, sizeof key);
+    ranks_new_key(s.key, sizeof s.key);
     fflush(NULL); // ranks end as programs do, so that sanitizers see what they have left
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < s.size; i++) {
         pid[i] = fork();
         assert_true(pid[i] >= 0);
-        if (pid[i]) continue;
-        struct dist *d = NULL;
-        const struct dist_opts opts = {
-            .key = key, .rank = i, .size = sizes ? sizes[i] : n, .timeout_us = 20000000};
-        dist_join(&opts, &d, &all[i].err);
-        int status = fn(d, i, &all[i], user);
-        dist_leave(d);
-        exit(status);
+        if (!pid[i]) exit((s.fn ? rank_main : rank_main_env)(&s, i, &all[i]));
     }
-    ranks_wait(pid, n, all);
+    ranks_wait(pid, s.size, all);
     return all;
 }
 
-// The same for programs that find the others by their environment, as det_init does. n may be 1.
+static inline struct rank_result *ranks_run_sizes(int n, const int *sizes, rank_fn fn, void *user)
+{
+    return ranks_start((struct rank_start){.size = n, .sizes = sizes, .fn = fn, .user = user});
+}
+
+// For programs that find the others by their environment, as det_init does. n may be 1.
 static inline struct rank_result *ranks_run_env(int n, int (*fn)(int rank, struct rank_result *))
 {
-    struct rank_result *all = ranks_memory();
-    pid_t pid[RANKS_MAX];
-    char key[64], text[16];
-    ranks_new_key(key, sizeof key);
-    fflush(NULL); // ranks end as programs do, so that sanitizers see what they have left
-    for (int i = 0; i < n; i++) {
-        pid[i] = fork();
-        assert_true(pid[i] >= 0);
-        if (pid[i]) continue;
-        setenv("DET_RANKS_KEY", key, 1);
-        snprintf(text, sizeof text, "%d", i);
-        setenv("RANK", text, 1);
-        snprintf(text, sizeof text, "%d", n);
-        setenv("WORLD_SIZE", text, 1);
-        exit(fn(i, &all[i]));
-    }
-    ranks_wait(pid, n, all);
-    return all;
+    return ranks_start((struct rank_start){.size = n, .fn_env = fn});
 }
 
 static inline struct rank_result *ranks_run(int n, rank_fn fn, void *user)

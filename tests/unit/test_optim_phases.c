@@ -1,26 +1,6 @@
 // Schedules by number of updates: the cosine and the warmup-stable-decay schedule at known points.
-#include "det/optim.h"
-#include "support/tensors.h"
-
-static det_module *module;
-static det_optimizer *opt;
-
-static int sgd_setup(void **state)
-{
-    scope_setup(state);
-    module = det_nn_linear(1, 1);
-    opt = det_optim_sgd(module, .lr = 0.01);
-    return 0;
-}
-
-static int sgd_teardown(void **state)
-{
-    det_optim_free(opt);
-    det_module_free(module);
-    return scope_teardown(state);
-}
-
-#define SGD_TEST(function) cmocka_unit_test_setup_teardown(function, sgd_setup, sgd_teardown)
+#define SGD_LR 0.01
+#include "support/sgd.h"
 
 struct point {
     int64_t n;

@@ -1,27 +1,7 @@
 // Learning-rate schedules: what is refused, saved and left alone. The rates themselves are compared
 // with torch in tests/parity.
-#include "det/optim.h"
-#include "support/tensors.h"
-
-static det_module *module;
-static det_optimizer *opt;
-
-static int sgd_setup(void **state)
-{
-    scope_setup(state);
-    module = det_nn_linear(1, 1);
-    opt = det_optim_sgd(module, .lr = 1);
-    return 0;
-}
-
-static int sgd_teardown(void **state)
-{
-    det_optim_free(opt);
-    det_module_free(module);
-    return scope_teardown(state);
-}
-
-#define SGD_TEST(function) cmocka_unit_test_setup_teardown(function, sgd_setup, sgd_teardown)
+#define SGD_LR 1
+#include "support/sgd.h"
 
 static void test_schedule__step_lr_counts_steps(void **state)
 {

@@ -1,40 +1,13 @@
 // Attention and recurrent layers: dropout, long sequences, layout, mixed precision, threads. Values
 // and gradients are compared with torch by tests/parity.
-#include "support/test.h"
+#include "support/tensors.h"
 
-#include "det/tensor.h"
-#include <math.h>
-#include <string.h>
-
-static det_err err;
-
-#define assert_no_error()                             \
-    do {                                              \
-        if (det_check(&err)) fail_msg("%s", err.msg); \
-    } while (0)
-#define assert_error(code, part)                                                           \
-    do {                                                                                   \
-        assert_int_equal(det_check(&err), code);                                           \
-        if (!strstr(err.msg, part)) fail_msg("'%s' does not contain '%s'", err.msg, part); \
-    } while (0)
-
-static int scope_setup(void **state)
+static int settings_teardown(void **state)
 {
-    (void)state;
-    det_scope_begin();
-    det_manual_seed(7);
-    return 0;
-}
-
-static int scope_teardown(void **state)
-{
-    (void)state;
-    det_check(NULL);
     det_set_grad_enabled(true);
     det_set_autocast(false);
     det_set_threads(2);
-    det_scope_end();
-    return 0;
+    return scope_teardown(state);
 }
 
 static det_tensor *leaf(const int64_t *shape, int ndim)
@@ -45,7 +18,7 @@ static det_tensor *leaf(const int64_t *shape, int ndim)
     return det_requires_grad(t, true);
 }
 
-static void assert_near(det_tensor *a, det_tensor *b, double tolerance)
+static void assert_alike(det_tensor *a, det_tensor *b, double tolerance)
 {
     const double *va = det_data(det_to(a, DET_F64)), *vb = det_data(det_to(b, DET_F64));
     assert_non_null(va);
@@ -89,7 +62,7 @@ static void test_attention__drops_weights_and_drops_the_same_ones_in_backward(vo
         assert_in_range(dropped, (int)(0.26 * N * N), (int)(0.34 * N * N));
         assert_true(differ > N * N / 4); // every call draws anew
     }
-    assert_no_error();
+    assert_fine();
 }
 
 static void test_attention__long_sequences_agree_with_f64(void **state)
@@ -107,10 +80,10 @@ static void test_attention__long_sequences_agree_with_f64(void **state)
         y[k] = det_attention(in[k][0], in[k][1], in[k][2]);
         det_backward(y[k], .grad = det_to(g, k ? DET_F64 : DET_F32));
     }
-    assert_near(y[0], y[1], 1e-5);
+    assert_alike(y[0], y[1], 1e-5);
     for (int i = 0; i < 3; i++)
-        assert_near(det_grad(in[0][i]), det_grad(in[1][i]), 1e-4);
-    assert_no_error();
+        assert_alike(det_grad(in[0][i]), det_grad(in[1][i]), 1e-4);
+    assert_fine();
 }
 
 static void test_attention__heads_cut_from_one_tensor_come_back_side_by_side(void **state)
@@ -123,7 +96,7 @@ static void test_attention__heads_cut_from_one_tensor_come_back_side_by_side(voi
     det_tensor *y = det_transpose(det_attention(part[0], part[1], part[2]), 1, 2);
     assert_true(det_is_contiguous(y)); // so (B, T, C) is a view of it
     assert_non_null(det_view(y, DET_DIMS(2, 10, 32)));
-    assert_no_error();
+    assert_fine();
 }
 
 static void test_attention__batches_broadcast(void **state)
@@ -134,15 +107,15 @@ static void test_attention__batches_broadcast(void **state)
     det_tensor *y = det_attention(q, k, v);
     det_tensor *full = det_expand(k, DET_DIMS(2, 3, 6, 4)),
                *w = det_expand(v, DET_DIMS(2, 3, 6, 4));
-    assert_near(y, det_attention(q, full, w), 1e-6);
+    assert_alike(y, det_attention(q, full, w), 1e-6);
     det_backward(det_sum(y));
     assert_int_equal(det_size(det_grad(v), 0), 1);
-    assert_no_error();
+    assert_fine();
     assert_null(det_attention(q, leaf(DET_DIMS(2, 6, 4)), v));
-    det_check(&err);
+    det_check(NULL);
     assert_null(det_attention(q, k, leaf(DET_DIMS(3, 7, 4))));
-    assert_error(DET_ESHAPE,
-                 "attention: q (2, 3, 5, 4), k (2, 3, 6, 4), v (2, 3, 7, 4) do not fit");
+    assert_raised(DET_ESHAPE,
+                  "attention: q (2, 3, 5, 4), k (2, 3, 6, 4), v (2, 3, 7, 4) do not fit");
 }
 
 static void test_attention__gives_bf16_under_autocast(void **state)
@@ -153,10 +126,10 @@ static void test_attention__gives_bf16_under_autocast(void **state)
     det_tensor *y = det_attention(q, q, q);
     det_set_autocast(false);
     assert_int_equal(det_dtype_of(y), DET_BF16);
-    assert_near(y, f32, 3e-2);
+    assert_alike(y, f32, 3e-2);
     det_backward(det_sum(y));
     assert_int_equal(det_dtype_of(det_grad(q)), DET_F32);
-    assert_no_error();
+    assert_fine();
 }
 
 static void test_attention__over_no_keys_is_zero(void **state)
@@ -164,10 +137,10 @@ static void test_attention__over_no_keys_is_zero(void **state)
     (void)state;
     det_tensor *q = leaf(DET_DIMS(2, 3)), *none = leaf(DET_DIMS(0, 3));
     det_tensor *y = det_attention(q, none, none);
-    assert_near(y, det_zeros(DET_F32, DET_DIMS(2, 3)), 1e-9);
+    assert_alike(y, det_zeros(DET_F32, DET_DIMS(2, 3)), 1e-9);
     det_backward(det_sum(y));
-    assert_near(det_grad(q), det_zeros(DET_F32, DET_DIMS(2, 3)), 1e-9);
-    assert_no_error();
+    assert_alike(det_grad(q), det_zeros(DET_F32, DET_DIMS(2, 3)), 1e-9);
+    assert_fine();
 }
 
 // --- recurrent layers
@@ -208,7 +181,7 @@ static void test_lstm__gives_the_same_bits_with_any_number_of_threads(void **sta
         assert_same(gx[0], gx[1]);
         assert_same(gw[0], gw[1]);
     }
-    assert_no_error();
+    assert_fine();
 }
 
 // torch gives the type of x back for lstm and gru, bf16 for the plain cells.
@@ -229,12 +202,12 @@ static void test_rnn__computes_in_bf16_under_autocast(void **state)
     assert_int_equal(det_dtype_of(c[1]), DET_F32);
     assert_int_equal(det_dtype_of(p), DET_BF16);
     assert_int_equal(det_dtype_of(b), DET_BF16);
-    assert_near(y[0], y[1], 3e-2);
-    assert_near(c[0], c[1], 6e-2);
-    assert_near(p, det_rnn_tanh(x, plain, NULL, false, NULL), 6e-2);
+    assert_alike(y[0], y[1], 3e-2);
+    assert_alike(c[0], c[1], 6e-2);
+    assert_alike(p, det_rnn_tanh(x, plain, NULL, false, NULL), 6e-2);
     det_backward(det_sum(y[1]));
     assert_int_equal(det_dtype_of(det_grad(w.w_hh)), DET_F32);
-    assert_no_error();
+    assert_fine();
 }
 
 static void test_rnn__last_states_are_the_last_ones_walked(void **state)
@@ -246,7 +219,7 @@ static void test_rnn__last_states_are_the_last_ones_walked(void **state)
     assert_same(det_contiguous(det_select(y, 0, 3)), h);
     y = det_gru(x, w, NULL, true, &h);
     assert_same(det_contiguous(det_select(y, 0, 0)), h);
-    assert_no_error();
+    assert_fine();
 }
 
 static void test_rnn__shapes_that_do_not_fit_are_named(void **state)
@@ -256,20 +229,20 @@ static void test_rnn__shapes_that_do_not_fit_are_named(void **state)
     det_tensor *h;
     assert_null(det_lstm(leaf(DET_DIMS(4, 3, 7)), w, NULL, NULL, false, &h, NULL));
     assert_null(h);
-    assert_error(DET_ESHAPE, "lstm: w_ih is (24, 5), wants (24, 7)");
+    assert_raised(DET_ESHAPE, "lstm: w_ih is (24, 5), wants (24, 7)");
     assert_null(det_gru(leaf(DET_DIMS(4, 3, 5)), w, NULL, false, NULL));
-    assert_error(DET_ESHAPE, "gru: w_hh is (24, 6), wants (3 H, H)");
+    assert_raised(DET_ESHAPE, "gru: w_hh is (24, 6), wants (3 H, H)");
     assert_null(det_lstm(leaf(DET_DIMS(0, 3, 5)), w, NULL, NULL, false, NULL, NULL));
-    assert_error(DET_ESHAPE, "at least one step");
+    assert_raised(DET_ESHAPE, "at least one step");
     assert_null(
         det_lstm(leaf(DET_DIMS(4, 3, 5)), w, leaf(DET_DIMS(2, 6)), NULL, false, NULL, NULL));
-    assert_error(DET_ESHAPE, "h0 is (2, 6), wants (3, 6)");
+    assert_raised(DET_ESHAPE, "h0 is (2, 6), wants (3, 6)");
     assert_int_equal(det_numel(det_lstm(leaf(DET_DIMS(4, 0, 5)), w, NULL, NULL, false, NULL, NULL)),
                      0);
-    assert_no_error();
+    assert_fine();
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, scope_setup, scope_teardown)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, scope_setup, settings_teardown)
 
 RUN_TESTS(CASE(test_attention__drops_weights_and_drops_the_same_ones_in_backward),
           CASE(test_attention__long_sequences_agree_with_f64),
