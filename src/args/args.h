@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/diag.h"
 #include "det/err.h"
 
 // Exit statuses, the same for all programs and commands.
@@ -90,6 +91,7 @@ void print_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 // Lines of their own, in red or yellow on a terminal.
 void print_errors(struct str lines);
 void print_warnings(struct str lines);
+void print_diags(const struct diag_list *diags);
 
 // False, after saying so, if something written to stdout did not get there.
 bool print_finish(void);

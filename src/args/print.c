@@ -66,6 +66,17 @@ void print_warnings(struct str lines)
     print_coloured(YELLOW, lines);
 }
 
+void print_diags(const struct diag_list *diags)
+{
+    struct buf out = BUF_INIT(1 << 20);
+    diag_print(diags, DIAG_WARNING, &out);
+    print_warnings(buf_str(&out));
+    buf_clear(&out);
+    diag_print(diags, DIAG_ERROR, &out);
+    print_errors(buf_str(&out));
+    buf_done(&out);
+}
+
 bool print_finish(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;

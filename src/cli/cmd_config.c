@@ -1,9 +1,9 @@
 // Unit cmd_config.c: det config: looks at configuration files, without a master.
 #include "cli/cmd.h"
 
-#include "base/json.h"
 #include "base/yaml.h"
 #include "cli/input.h"
+#include "cli/show.h"
 #include "config/config.h"
 #include "sys/clock.h"
 
@@ -19,21 +19,6 @@ static const struct doc *check_text(struct arena *arena, struct str text,
     struct exp_config cfg;
     int rc = exp_config_read(arena, text, opts, &cfg, diags);
     return rc ? NULL : exp_config_write(arena, &cfg, true);
-}
-
-static void print_doc(const struct doc *doc, bool json)
-{
-    struct buf out = BUF_INIT(64 << 20);
-    if (json) {
-        struct json_writer w;
-        json_init(&w, &out, 2);
-        json_put_doc(&w, doc);
-        buf_addc(&out, '\n');
-    } else {
-        yaml_write(doc, &out);
-    }
-    print_data(buf_str(&out));
-    buf_done(&out);
 }
 
 static int run_check(const struct call *call)
@@ -54,8 +39,8 @@ static int run_check(const struct call *call)
     };
     const struct doc *doc =
         check_text(&arena, buf_str(&text), &opts, call_option(call, "job"), &diags);
-    input_print_diags(&diags);
-    if (doc) print_doc(doc, call_option(call, "json"));
+    print_diags(&diags);
+    if (doc) show_doc(call, doc);
     status = doc ? EXIT_OK : EXIT_USAGE;
 out:
     buf_done(&text);

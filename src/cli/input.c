@@ -15,17 +15,6 @@ const char *input_name(const char *path)
     return strcmp(path, "-") ? path : "stdin";
 }
 
-void input_print_diags(const struct diag_list *diags)
-{
-    struct buf out = BUF_INIT(1 << 20);
-    diag_print(diags, DIAG_WARNING, &out);
-    print_warnings(buf_str(&out));
-    buf_clear(&out);
-    diag_print(diags, DIAG_ERROR, &out);
-    print_errors(buf_str(&out));
-    buf_done(&out);
-}
-
 int input_read_search(const char *path, struct arena *arena, struct buf *text,
                       struct exp_config *out)
 {
@@ -41,7 +30,7 @@ int input_read_search(const char *path, struct arena *arena, struct buf *text,
         return EXIT_FAILED;
     }
     int rc = exp_config_read(arena, buf_str(text), &opts, out, &diags);
-    input_print_diags(&diags);
+    print_diags(&diags);
     return rc ? EXIT_USAGE : EXIT_OK;
 }
 

@@ -7,9 +7,6 @@
 int input_read(const char *path, struct buf *out, det_err *err);
 const char *input_name(const char *path); // for messages
 
-// Warnings and errors, to stderr.
-void input_print_diags(const struct diag_list *diags);
-
 // An experiment whose search is of interest, whatever it runs. Says what is wrong and returns an
 // exit status other than EXIT_OK. text must be empty and live as long as *out.
 int input_read_search(const char *path, struct arena *arena, struct buf *text,

@@ -43,17 +43,6 @@ static int read_entrypoint(const struct call *call, struct arena *arena, struct 
 
 // --- the configuration
 
-static void print_diags(const struct diag_list *diags)
-{
-    struct buf out = BUF_INIT(1 << 20);
-    diag_print(diags, DIAG_WARNING, &out);
-    print_warnings(buf_str(&out));
-    buf_clear(&out);
-    diag_print(diags, DIAG_ERROR, &out);
-    print_errors(buf_str(&out));
-    buf_done(&out);
-}
-
 static int read_config(const char *path, struct arena *arena, const struct exp_config **out,
                        det_err *err)
 {
