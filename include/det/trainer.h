@@ -145,7 +145,9 @@ typedef struct det_train_opts {
     bool larger_is_better;
     det_checkpoint_policy checkpoint_policy;
     bool initial_validation; // one before the first batch
-    bool test_mode;          // one batch of training, one of validation, a checkpoint
+    // One batch of training, one of validation, a checkpoint that is saved, loaded and removed (on
+    // a cluster it stays).
+    bool test_mode;
     // Where checkpoints go. NULL: ~/.local/share/det/checkpoints ($XDG_DATA_HOME) if there is a
     // min_checkpoint_period, and else none are written.
     const char *checkpoint_dir;

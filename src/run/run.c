@@ -65,10 +65,16 @@ static void write_events(struct run *run, const det_report *r)
     events_flush(run->events, run->lost.code ? NULL : &run->lost);
 }
 
+static bool leaves_nothing(const struct run *run)
+{
+    return run->options.test_mode && !client_is_task();
+}
+
 static void on_report(const det_report *r, void *user)
 {
     struct run *run = user;
-    progress_report(&run->progress, r);
+    if (!leaves_nothing(run) || r->kind != DET_REPORT_CHECKPOINT)
+        progress_report(&run->progress, r);
     if (run->events) write_events(run, r);
     if (run->trace) trace_report(run->trace, r);
 }
@@ -76,7 +82,9 @@ static void on_report(const det_report *r, void *user)
 static void on_result(const det_result *result, void *user)
 {
     struct run *run = user;
-    if (!is_silent) progress_result(&run->progress, result);
+    if (is_silent) return;
+    progress_result(&run->progress, result);
+    if (leaves_nothing(run)) puts("a checkpoint was saved, loaded and removed again");
 }
 
 // --- where to go on
@@ -111,6 +119,7 @@ static int choose_start(const struct run_options *o, struct arena *arena, const 
                         det_err *err)
 {
     const char *newest = NULL;
+    if (o->test_mode && !o->resume) return 0;
     int rc = find_checkpoint(o, arena, &newest, err);
     if (rc) return rc;
     if (o->resume && newest)
@@ -256,7 +265,8 @@ static const struct option options[] = {
     {"epochs", 'e', "N", "Trains for N epochs."},
     {"batches", 'b', "N", "Trains for N batches."},
     {"resume", 'r', NULL, "Goes on from the newest checkpoint that is whole, if there is one."},
-    {"test-mode", 0, NULL, "Trains and validates one batch, to see whether everything works."},
+    {"test-mode", 0, NULL, "Trains and validates one batch, saves and loads a checkpoint: everything "
+     "once, to see whether it works. Nothing is kept."},
     {"slots", 'n', "N", "Trains on N slots of this machine: as many processes, which share each "
      "batch and the processors."},
     {"seed", 's', "N", "Where all randomness starts; without it a new seed is drawn and shown."},

@@ -1,4 +1,4 @@
-// Unit checkpoint.c: saves the state of a loop in a store, and goes on from there.
+// Unit checkpoint.c: saves the state of a loop in a store.
 //
 // Saving makes a copy of everything at once; a thread of the store writes it while training goes
 // on. Only a callback that wants to add files of its own makes the loop wait.
@@ -6,10 +6,13 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "client/client.h"
 #include "storage/storage.h"
 #include "train/code.h"
 #include "train/ranks.h"
+#include "sys/dir.h"
 #include "sys/fs.h"
+#include <unistd.h>
 #include <limits.h>
 
 enum { TEXT_MAX = 16 << 20 };
@@ -28,6 +31,7 @@ struct saver {
     struct ckpt_writer *writer;
     bool is_news; // a checkpoint is complete, but nobody was told
     struct ckpt_info newest;
+    char scratch[PATH_MAX]; // the store of a test; empty: none
 };
 
 static void content_free(struct content *c)
@@ -278,38 +282,66 @@ static int find_newest(struct training *run, det_err *err)
     struct arena arena = ARENA_INIT;
     struct ckpt_info info;
     struct ckpt_list skipped = {0};
-    struct store *store = run->saver->store;
-    int rc = ckpt_find_newest(store, run->ctx->setup.trial_id, &arena, &info, &skipped, err);
+    struct store *store = NULL;
+    int rc = store_open(run->opts->checkpoint_dir, &store, err);
+    if (rc) return rc;
+    rc = ckpt_find_newest(store, run->ctx->setup.trial_id, &arena, &info, &skipped, err);
     for (size_t i = 0; i < skipped.n_damaged; i++)
         training_warn(run, "checkpoint %s is not used: %s", skipped.damaged[i].name,
                       skipped.damaged[i].reason);
     if (!rc) run->resume = xstrdup(ckpt_file(store, info.id, NULL, &arena));
+    store_close(store);
     arena_done(&arena);
     return rc == DET_ENOTFOUND ? det_ok(err) : rc;
 }
 
 static int read_code(struct training *run, det_err *err)
 {
-    int n_left_out = 0;
-    run->code = code_read(run->opts->code_dir, run->opts->checkpoint_dir, &n_left_out, err);
-    if (n_left_out)
-        training_warn(run, "%d files of '%s' are too large for checkpoints", n_left_out,
-                      run->opts->code_dir);
-    return run->code ? 0 : err->code;
+    run->code = code_read(run->opts->code_dir, run->opts->checkpoint_dir, err);
+    if (!run->code) return err->code;
+    struct buf text = BUF_INIT(TEXT_MAX);
+    if (code_left_out(run->code, &text)) training_warn(run, "%s", text.ptr);
+    buf_done(&text);
+    return 0;
+}
+
+// A test keeps nothing, unless a master wants to know where its checkpoint is.
+static bool keeps_checkpoints(const struct training *run)
+{
+    return !run->opts->test_mode || client_is_task();
+}
+
+static int make_scratch(char *path, size_t n, det_err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    snprintf(path, n, "%s/det-test-XXXXXX", dir && *dir ? dir : "/tmp");
+    return mkdtemp(path) ? 0 : fs_fail(err, "make a folder like", path);
+}
+
+static void remove_scratch(struct training *run)
+{
+    char *dir = run->saver->scratch, *slash = strrchr(dir, '/');
+    int fd = -1;
+    det_err err;
+    *slash = '\0';
+    int rc = dir_open(slash == dir ? "/" : dir, 0, &fd, &err);
+    if (!rc) rc = dir_remove(fd, slash + 1, &err);
+    if (rc) training_warn(run, "something is left of this test: %s", err.msg);
+    if (fd >= 0) close(fd);
 }
 
 static int open_store(struct training *run, det_err *err)
 {
-    struct store *store;
-    int rc = store_open(run->opts->checkpoint_dir, &store, err);
+    struct saver *s = run->saver = xcalloc(1, sizeof *run->saver);
+    int rc = 0;
+    if (run->opts->resume_newest && !run->resume) rc = find_newest(run, err);
+    if (!rc && !keeps_checkpoints(run)) rc = make_scratch(s->scratch, sizeof s->scratch, err);
+    if (!rc)
+        rc = store_open(s->scratch[0] ? s->scratch : run->opts->checkpoint_dir, &s->store, err);
     if (rc) return rc;
-    run->saver = xcalloc(1, sizeof *run->saver);
-    run->saver->store = store;
-    run->saver->writer = ckpt_writer_new(store, err);
-    if (!run->saver->writer) return err->code;
-    if (run->opts->code_dir) rc = read_code(run, err);
-    if (!rc && run->opts->resume_newest && !run->resume) rc = find_newest(run, err);
-    return rc;
+    s->writer = ckpt_writer_new(s->store, err);
+    if (!s->writer) return err->code;
+    return run->opts->code_dir ? read_code(run, err) : 0;
 }
 
 // Rank 0 writes, and knows where to go on from.
@@ -325,101 +357,16 @@ void training_close(struct training *run)
 {
     if (run->iter) run->engine->iter_close(run->iter);
     run->iter = NULL;
+    if (!keeps_checkpoints(run)) {
+        free(run->checkpoint);
+        run->checkpoint = NULL;
+    }
     if (!run->saver) return;
     ckpt_writer_free(run->saver->writer);
     store_close(run->saver->store);
+    if (run->saver->scratch[0]) remove_scratch(run);
     free(run->saver);
     run->saver = NULL;
     code_free(run->code);
     run->code = NULL;
-}
-
-// --- going on
-
-// A checkpoint of a store must be whole. What has another name than a store gives is read as it is.
-static int verify(const char *dir, det_err *err)
-{
-    struct arena arena = ARENA_INIT;
-    struct store *store = NULL;
-    struct uuid id;
-    char *path = arena_strdup(&arena, dir);
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
-        path[n - 1] = '\0';
-    char *slash = strrchr(path, '/');
-    const char *base = slash == path ? "/" : slash ? path : ".";
-    int rc = 0;
-    if (uuid_parse(slash ? slash + 1 : path, &id, NULL)) goto out;
-    if (slash) *slash = '\0';
-    rc = store_open(base, &store, err);
-    if (!rc) rc = ckpt_verify(store, id, NULL, err);
-out:
-    store_close(store);
-    arena_done(&arena);
-    return rc;
-}
-
-static int read_position(const char *dir, struct training_state *out, det_err *err)
-{
-    struct arena arena = ARENA_INIT;
-    struct buf text = BUF_INIT(TEXT_MAX);
-    const char *path = arena_printf(&arena, "%s/" CKPT_LOOP, dir);
-    int rc = fs_read(path, &text, err);
-    if (!rc) {
-        rc = training_state_parse(buf_str(&text), out, err);
-        if (rc) det_wrap(err, "'%s'", path);
-    }
-    buf_done(&text);
-    arena_done(&arena);
-    return rc;
-}
-
-int training_read_state(struct training *run, det_err *err)
-{
-    struct training_state saved;
-    const char *dir = run->resume;
-    // The newest one was looked for among whole ones; one rank that looks is enough.
-    int rc = run->opts->resume && !run->ctx->setup.rank ? verify(dir, err) : 0;
-    if (rc) return det_wrap(err, "cannot resume");
-    rc = read_position(dir, &saved, err);
-    if (rc == DET_ENOTFOUND) {
-        training_warn(run, "'%s' has no " CKPT_LOOP ": training starts from its weights", dir);
-        return det_ok(err);
-    }
-    if (rc) return det_wrap(err, "cannot resume");
-    if (saved.trial_id != run->ctx->setup.trial_id) return 0; // a warm start
-    run->state = saved;
-    run->ctx->setup.seed = (uint64_t)saved.seed;
-    return 0;
-}
-
-// The data is at the same place only if it is cut in the same way.
-static void compare_data(struct training *run)
-{
-    const struct training_state *s = &run->state;
-    int64_t batch_size = run->engine->loader_batch_size(run->trial->training);
-    if (!s->batches) return;
-    // What all slots see in one step must be the same; how many slots share it does not matter.
-    int64_t before = s->batch_size * s->slots, now = batch_size * run->ctx->setup.size;
-    if (s->epoch_length != run->ctx->epoch_length || before != now)
-        training_warn(
-            run,
-            "the checkpoint was made with %lld batches of %lld records per epoch (%lld slots), "
-            "now there are %lld of %lld (%d slots): training does not go on exactly where it was",
-            (long long)s->epoch_length, (long long)before, (long long)s->slots,
-            (long long)run->ctx->epoch_length, (long long)now, run->ctx->setup.size);
-    if (s->aggregation_frequency != run->ctx->setup.aggregation_frequency)
-        training_warn(run, "aggregation_frequency was %lld and is %lld now",
-                      (long long)s->aggregation_frequency,
-                      (long long)run->ctx->setup.aggregation_frequency);
-}
-
-int training_resume(struct training *run, det_err *err)
-{
-    const char *dir = run->resume;
-    det_value *tree = objects_read(run->engine, dir, err);
-    if (!tree) return det_wrap(err, "cannot resume");
-    compare_data(run);
-    int rc = objects_load(run, tree, err);
-    det_value_free(tree);
-    return rc ? det_wrap(err, "cannot resume from '%s'", dir) : 0;
 }

@@ -3,7 +3,7 @@
 #include "train/code.h"
 
 #include "base/arena.h"
-#include "base/buf.h"
+#include "base/assert.h"
 #include "base/mem.h"
 #include "storage/storage.h"
 #include "sys/dir.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MAX_BYTES = 1 << 20, TOTAL_MAX_BYTES = 16 << 20, MAX_DEPTH = 16 };
+enum { FILE_MAX_BYTES = 1 << 20, TOTAL_MAX_BYTES = 16 << 20, MAX_DEPTH = 16, MAX_NAMED = 3 };
 
 struct code_file {
     const char *name; // below the folder
@@ -20,10 +20,12 @@ struct code_file {
 
 struct code {
     struct arena arena;
+    const char *dir;
     struct code_file *files;
     int n;
     size_t n_bytes;
     int n_left_out;
+    const char *left_out[MAX_NAMED]; // the first of them
     struct stat except;
     bool has_except;
 };
@@ -33,6 +35,7 @@ static int add_file(struct code *c, const char *path, const char *name, det_err 
     struct buf text = BUF_INIT(FILE_MAX_BYTES);
     int rc = fs_read(path, &text, err);
     if (rc == DET_ELIMIT || (!rc && c->n_bytes + text.len > TOTAL_MAX_BYTES)) {
+        if (c->n_left_out < MAX_NAMED) c->left_out[c->n_left_out] = arena_strdup(&c->arena, name);
         c->n_left_out++;
         rc = 0;
     } else if (!rc) {
@@ -85,16 +88,16 @@ static int add_folder(struct code *c, const char *path, const char *below, int d
     return rc;
 }
 
-struct code *code_read(const char *dir, const char *except, int *n_left_out, det_err *err)
+struct code *code_read(const char *dir, const char *except, det_err *err)
 {
     struct code *c = xcalloc(1, sizeof *c);
+    c->dir = arena_strdup(&c->arena, dir);
     c->has_except = except && !stat(except, &c->except);
     if (add_folder(c, dir, "", 0, err)) {
         det_wrap(err, "model definition");
         code_free(c);
         return NULL;
     }
-    *n_left_out = c->n_left_out;
     return c;
 }
 
@@ -104,6 +107,17 @@ void code_free(struct code *c)
     arena_done(&c->arena);
     free(c->files);
     free(c);
+}
+
+bool code_left_out(const struct code *c, struct buf *out)
+{
+    int n = c->n_left_out, n_named = MIN(n, MAX_NAMED);
+    buf_printf(out, "%d file%s of '%s' %s too large for checkpoints: ", n, n == 1 ? "" : "s",
+               c->dir, n == 1 ? "is" : "are");
+    for (int i = 0; i < n_named; i++)
+        buf_printf(out, "%s'%s'", i ? ", " : "", c->left_out[i]);
+    if (n > n_named) buf_printf(out, " and %d more", n - n_named);
+    return n > 0;
 }
 
 int code_write(const struct code *c, struct ckpt *ckpt, det_err *err)

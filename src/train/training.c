@@ -295,7 +295,7 @@ static int train_all(struct training *run, det_err *err)
         if (got <= 0) return got;
         rc = train_to(run, length, err);
         if (!rc) rc = training_flush(run, err); // a length is reached when that is safe
-        if (run->opts->test_mode) break;
+        if (run->opts->test_mode) return rc ? rc : training_reload(run, err);
     }
     return rc;
 }

@@ -110,9 +110,11 @@ int training_poll(struct training *run, det_err *err);
 int training_flush(struct training *run, det_err *err);
 int training_open_store(struct training *run, det_err *err);
 
-// To go on from run->resume: first the position, later everything that was wrapped.
+// To go on from run->resume: first the position, later everything that was wrapped (resume.c).
 int training_read_state(struct training *run, det_err *err);
 int training_resume(struct training *run, det_err *err);
+// Loads the last checkpoint, to see whether that works.
+int training_reload(struct training *run, det_err *err);
 
 // What was wrapped, as the tree of CKPT_STATE (objects.c).
 det_value *objects_collect(det_context *ctx, det_err *err);

@@ -76,11 +76,15 @@ run python3 "$e2e/check_outputs.py" m.jsonl tb trace.json
 expect_status 0
 [ "$(ls cache/det/models | wc -l)" -eq 1 ] || fail "there should be one compiled trial"
 
-# The second time nothing is compiled; a changed source is.
+# The second time nothing is compiled; a changed source is. A test leaves nothing behind.
+mkdir scratch
 library=$(ls cache/det/models)
 before=$(stat -c %Y.%i "cache/det/models/$library")
-run "$det_run" model_def --config const.yaml --test-mode
+run env TMPDIR="$tmp/scratch" "$det_run" model_def --config const.yaml --test-mode
 expect_status 0
+expect_out "a checkpoint was saved, loaded and removed again"
+rmdir scratch || fail "the test should have left nothing"
+[ -z "$(ls -A checkpoints 2>/dev/null)" ] || fail "a test should not touch the checkpoints of others"
 [ "$(stat -c %Y.%i "cache/det/models/$library")" = "$before" ] || fail "compiled again"
 echo '// changed' >>model_def.c
 run "$det_run" model_def --config const.yaml --test-mode

@@ -3,6 +3,8 @@
 #include "support/files.h"
 #include "support/training.h"
 #include "train/train.h"
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../../examples/onevar/model_def.c"
 
@@ -147,7 +149,47 @@ static void test_loop__test_mode_is_one_batch_of_each(void **state)
     run(by_2, .test_mode = true, .max_length = det_epochs(9));
     assert_string_equal(counter.trace,
                         "startup(0) start epoch(0) workload(1) val val_epoch val_epoch_end(1) "
-                        "val_end(loss) state save write_end upload_end(36) shutdown");
+                        "val_end(loss) state save write_end upload_end(36) load(mine) "
+                        "load_state(1) shutdown");
+}
+
+static int refuse_state(void *self, const det_value *state, det_err *err)
+{
+    (void)self;
+    (void)state;
+    return det_fail(err, DET_EINVAL, "not mine");
+}
+
+static void add_refusing(void *self, det_context *ctx)
+{
+    static det_callback_ops refusing;
+    (void)self;
+    refusing = counting;
+    refusing.load_state_dict = refuse_state;
+    det_add_callback(ctx, "mine", &refusing, &counter);
+}
+
+static void test_loop__test_mode_loads_its_checkpoint_and_keeps_nothing(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    const char *scratch = temp_path("scratch"), *saved = temp_path("tested");
+    assert_int_equal(mkdir(scratch, 0700), 0);
+    setenv("TMPDIR", scratch, 1);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        if (refuses) ops.build_callbacks = add_refusing;
+        det_trainer *t = det_init(.hparams = by_2);
+        const det_result *r = det_train(t, det_build_trial(t, &ops), .test_mode = true,
+                                        .checkpoint_dir = saved, LOG_TO(&training));
+        assert_true(refuses ? !r : r && !r->checkpoint);
+        if (refuses) assert_raised(DET_EINVAL, "the checkpoint of this test: cannot resume");
+        assert_int_equal(training.n_checkpoint, 1 + refuses);
+        det_trainer_free(t);
+        assert_int_equal(rmdir(scratch), 0); // it is empty
+        assert_int_equal(mkdir(scratch, 0700), 0);
+        assert_int_equal(access(saved, F_OK), -1);
+    }
+    unsetenv("TMPDIR");
 }
 
 static void test_loop__validates_before_the_first_batch_if_asked(void **state)
@@ -405,6 +447,7 @@ static const struct CMUnitTest tests[] = {
     LOOP_TEST(test_loop__takes_records_epochs_and_lists),
     LOOP_TEST(test_loop__reports_exact_progress),
     LOOP_TEST(test_loop__test_mode_is_one_batch_of_each),
+    LOOP_TEST(test_loop__test_mode_loads_its_checkpoint_and_keeps_nothing),
     LOOP_TEST(test_loop__validates_before_the_first_batch_if_asked),
     LOOP_TEST(test_loop__validates_before_it_saves),
     LOOP_TEST(test_loop__resumes_with_the_same_events),

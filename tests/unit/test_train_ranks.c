@@ -20,6 +20,7 @@ static struct plan {
     bool unlike;           // ranks start with weights of their own
     bool whole_validation; // evaluate_full_dataset
     bool newest;           // goes on from the newest checkpoint in folder
+    bool test;             // test_mode
     const char *folder;
 } plan;
 
@@ -209,7 +210,7 @@ static int train(int rank, struct rank_result *mine)
         .min_checkpoint_period =
             plan.checkpoint_period ? det_batches(plan.checkpoint_period) : (det_length){0},
         .checkpoint_policy = DET_CHECKPOINT_NONE,
-        .checkpoint_dir = plan.folder ? temp_path(plan.folder) : NULL,
+        .checkpoint_dir = plan.folder ? temp_path(plan.folder) : NULL, .test_mode = plan.test,
         .resume_newest = plan.newest && !rank, .on_report = count_report,
         .report_user = &mine->number[N_REPORTS]);
     if (r) keep_result(r, mine);
@@ -443,6 +444,15 @@ static void test_resume__with_another_number_of_ranks(void **state)
     }
 }
 
+static void test_test_mode__of_ranks_keeps_nothing(void **state)
+{
+    (void)state;
+    plan = (struct plan){.model = 1, .folder = "tested", .test = true, .odd_batch = -1};
+    const struct rank_result *all = run(3);
+    assert_same_weights(&all[0], &all[2]);
+    assert_int_equal(access(temp_path("tested"), F_OK), -1);
+}
+
 static void test_resume__says_how_many_slots_gradients_wait_for(void **state)
 {
     (void)state;
@@ -522,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_death__and_resume_give_the_same_bits),
         cmocka_unit_test(test_death__with_gradients_that_wait),
         cmocka_unit_test(test_resume__with_another_number_of_ranks),
+        cmocka_unit_test(test_test_mode__of_ranks_keeps_nothing),
         cmocka_unit_test(test_resume__says_how_many_slots_gradients_wait_for),
         cmocka_unit_test(test_failure__of_one_rank_is_that_of_all),
         cmocka_unit_test(test_predictions__are_in_the_order_of_the_dataset),

@@ -291,10 +291,29 @@ static void test_resume__checkpoint_has_code_and_metadata(void **state)
     assert_has(r->checkpoint, "config.json", "\"adam\": false");
     assert_has(r->checkpoint, "code/model_def.c", "model");
     assert_has(r->checkpoint, "code/parts/part.h", "part");
-    assert_non_null(strstr(log.warning, "1 files of"));
+    assert_non_null(strstr(log.warning, "1 file of"));
+    assert_non_null(strstr(log.warning, "is too large for checkpoints: 'parts/data.bin'"));
     snprintf(command, sizeof command, "test $(cd '%s/code' && find . -type f | wc -l) = 2",
              r->checkpoint);
     assert_int_equal(system(command), 0);
+    det_trainer_free(t);
+}
+
+static void test_resume__code_that_is_too_large_is_named(void **state)
+{
+    (void)state;
+    char command[700], code[128];
+    snprintf(code, sizeof code, "%s", temp_path("large"));
+    snprintf(command, sizeof command,
+             "mkdir '%s' && cd '%s' && for n in 1 2 3 4 5; do head -c 2000000 /dev/zero >$n; done",
+             code, code);
+    assert_int_equal(system(command), 0);
+    static struct training_log log;
+    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}");
+    train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(1), .code_dir = code,
+             .checkpoint_dir = temp_path("large-saved"), LOG_TO(&log));
+    assert_non_null(strstr(log.warning, "5 files of"));
+    assert_non_null(strstr(log.warning, "are too large for checkpoints: '1', '2', '3' and 2 more"));
     det_trainer_free(t);
 }
 
@@ -383,6 +402,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_resume__one_seed_gives_one_training),
     TEST(test_resume__newest_skips_damaged_ones),
     TEST(test_resume__checkpoint_has_code_and_metadata),
+    TEST(test_resume__code_that_is_too_large_is_named),
     TEST(test_resume__from_another_trial_starts_counting_anew),
     TEST(test_resume__refuses_what_does_not_fit),
     TEST(test_predict__keeps_the_order_of_the_data),
