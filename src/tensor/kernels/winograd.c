@@ -2,7 +2,10 @@
 // LANES but for the input and the pooled output. Lavin, Gray: "Fast algorithms for convolutional
 // neural networks" (CVPR 2016).
 //
-// F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) evaluate at the same six points: 0, 1, -1, 2, -2, infinity.
+// F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) evaluate at the same six points: 0, P, -P, Q, -Q, infinity.
+// With 3/4 and 3/2 rounding costs half as much as with the usual 1 and 2, about as much as in a
+// direct sum: the six points lie about as evenly between zero and infinity as they can, and all
+// their powers that occur are exact.
 #include "tensor/kernels/winograd.h"
 
 #include "tensor/kernels/kernels.h"
@@ -20,77 +23,88 @@ INLINE void store_channels(float *p, vf v, const int width)
         vf_store_n(p, v, width);
 }
 
+#define P 0.75f
+#define Q 1.5f
+#define P2 (P * P)
+#define Q2 (Q * Q)
+// The products of a point's distances to the other points: 0, P and -P, Q and -Q.
+#define N0 (P2 * Q2)
+#define NP (2 * P2 * (P2 - Q2))
+#define NQ (2 * Q2 * (Q2 - P2))
+
 // Row transforms; applied to columns first, then to rows.
 
 INLINE void input_6(const vf *d, vf *o) // B^T d
 {
-    const vf a = d[4] - 4 * d[2], b = d[3] - 4 * d[1], c = d[4] - d[2], e = 2 * (d[3] - d[1]);
-    o[0] = 4 * d[0] - 5 * d[2] + d[4];
-    o[1] = a + b;
-    o[2] = a - b;
-    o[3] = c + e;
-    o[4] = c - e;
-    o[5] = 4 * d[1] - 5 * d[3] + d[5];
+    const vf even_p = d[4] - Q2 * d[2], odd_p = d[3] - Q2 * d[1];
+    const vf even_q = d[4] - P2 * d[2], odd_q = d[3] - P2 * d[1];
+    o[0] = P2 * Q2 * d[0] - (P2 + Q2) * d[2] + d[4];
+    o[1] = even_p + P * odd_p;
+    o[2] = even_p - P * odd_p;
+    o[3] = even_q + Q * odd_q;
+    o[4] = even_q - Q * odd_q;
+    o[5] = P2 * Q2 * d[1] - (P2 + Q2) * d[3] + d[5];
 }
 
 INLINE void output_4(const vf *m, vf *y) // A^T m
 {
-    const vf s1 = m[1] + m[2], s2 = m[1] - m[2], s3 = m[3] + m[4], s4 = m[3] - m[4];
+    const vf s1 = m[1] + m[2], s2 = P * (m[1] - m[2]), s3 = m[3] + m[4], s4 = Q * (m[3] - m[4]);
     y[0] = m[0] + s1 + s3;
-    y[1] = s2 + 2 * s4;
-    y[2] = s1 + 4 * s3;
-    y[3] = s2 + 8 * s4 + m[5];
+    y[1] = s2 + s4;
+    y[2] = P2 * s1 + Q2 * s3;
+    y[3] = P2 * s2 + Q2 * s4 + m[5];
 }
 
 INLINE void gradient_6(const vf *y, vf *z) // A y
 {
-    const vf even = y[0] + y[2], odd = y[1] + y[3];
-    const vf even2 = y[0] + 4 * y[2], odd2 = 2 * y[1] + 8 * y[3];
+    const vf even_p = y[0] + P2 * y[2], odd_p = y[1] + P2 * y[3];
+    const vf even_q = y[0] + Q2 * y[2], odd_q = y[1] + Q2 * y[3];
     z[0] = y[0];
-    z[1] = even + odd;
-    z[2] = even - odd;
-    z[3] = even2 + odd2;
-    z[4] = even2 - odd2;
+    z[1] = even_p + P * odd_p;
+    z[2] = even_p - P * odd_p;
+    z[3] = even_q + Q * odd_q;
+    z[4] = even_q - Q * odd_q;
     z[5] = y[3];
 }
 
 INLINE void kernel_6(const vf *g, vf *u) // G g
 {
-    const vf p = (g[0] + g[2]) * (-1.0f / 6), q = g[1] * (1.0f / 6);
-    const vf r = g[0] * (1.0f / 24) + g[2] * (1.0f / 6), t = g[1] * (1.0f / 12);
-    u[0] = g[0] * 0.25f;
-    u[1] = p - q;
-    u[2] = p + q;
-    u[3] = r + t;
-    u[4] = r - t;
+    const vf even_p = (g[0] + P2 * g[2]) * (1 / NP), odd_p = g[1] * (P / NP);
+    const vf even_q = (g[0] + Q2 * g[2]) * (1 / NQ), odd_q = g[1] * (Q / NQ);
+    u[0] = g[0] * (1 / N0);
+    u[1] = even_p + odd_p;
+    u[2] = even_p - odd_p;
+    u[3] = even_q + odd_q;
+    u[4] = even_q - odd_q;
     u[5] = g[2];
 }
 
 INLINE void kernel_3(const vf *u, vf *g) // G^T u
 {
-    const vf a = u[1] + u[2], b = u[3] + u[4];
-    g[0] = u[0] * 0.25f - a * (1.0f / 6) + b * (1.0f / 24);
-    g[1] = (u[2] - u[1]) * (1.0f / 6) + (u[3] - u[4]) * (1.0f / 12);
-    g[2] = (b - a) * (1.0f / 6) + u[5];
+    const vf even_p = (u[1] + u[2]) * (1 / NP), odd_p = (u[1] - u[2]) * (P / NP);
+    const vf even_q = (u[3] + u[4]) * (1 / NQ), odd_q = (u[3] - u[4]) * (Q / NQ);
+    g[0] = u[0] * (1 / N0) + even_p + even_q;
+    g[1] = odd_p + odd_q;
+    g[2] = P2 * even_p + Q2 * even_q + u[5];
 }
 
 INLINE void kernel_6_of_5(const vf *g, vf *u) // G g
 {
-    const vf even = (g[0] + g[2] + g[4]) * (-1.0f / 6), odd = (g[1] + g[3]) * (1.0f / 6);
-    const vf even2 = g[0] * (1.0f / 24) + g[2] * (1.0f / 6) + g[4] * (2.0f / 3);
-    const vf odd2 = g[1] * (1.0f / 12) + g[3] * (1.0f / 3);
-    u[0] = g[0] * 0.25f;
-    u[1] = even - odd;
-    u[2] = even + odd;
-    u[3] = even2 + odd2;
-    u[4] = even2 - odd2;
+    const vf even_p = (g[0] + P2 * g[2] + P2 * P2 * g[4]) * (1 / NP);
+    const vf even_q = (g[0] + Q2 * g[2] + Q2 * Q2 * g[4]) * (1 / NQ);
+    const vf odd_p = (g[1] + P2 * g[3]) * (P / NP), odd_q = (g[1] + Q2 * g[3]) * (Q / NQ);
+    u[0] = g[0] * (1 / N0);
+    u[1] = even_p + odd_p;
+    u[2] = even_p - odd_p;
+    u[3] = even_q + odd_q;
+    u[4] = even_q - odd_q;
     u[5] = g[4];
 }
 
 INLINE void output_2(const vf *m, vf *y) // A^T m
 {
     y[0] = m[0] + (m[1] + m[2]) + (m[3] + m[4]);
-    y[1] = (m[1] - m[2]) + 2 * (m[3] - m[4]) + m[5];
+    y[1] = P * (m[1] - m[2]) + Q * (m[3] - m[4]) + m[5];
 }
 
 INLINE void store_points(const struct wino_tile *t, const vf (*columns)[WINO_IN], int64_t c,
