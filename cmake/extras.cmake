@@ -78,6 +78,11 @@ if(DET_TESTS)
   endforeach()
 endif()
 
+# A master without processes, for tests that talk to it.
+if(DET_TESTS)
+  target_sources(test_master_requests PRIVATE tests/support/requests.c tests/support/fake_rm.c)
+endif()
+
 # Comparison of modules, optimizers, schedules and whole models with torch.
 if(DET_TESTS)
   add_executable(nn_parity tests/parity/nn_parity.c tests/support/models.c tests/support/wire.c)

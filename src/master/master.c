@@ -189,7 +189,8 @@ static void on_signal(void *ctx, uint32_t events)
     loop_stop(m->loop);
 }
 
-static int watch_signals(struct master *m, det_err *err)
+// Before there are threads: they inherit the mask.
+static sigset_t block_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -197,8 +198,13 @@ static int watch_signals(struct master *m, det_err *err)
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    return set;
+}
+
+static int watch_signals(struct master *m, const sigset_t *set, det_err *err)
+{
     m->signal_watch = (struct loop_watch){
-        .fn = on_signal, .ctx = m, .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+        .fn = on_signal, .ctx = m, .fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK)};
     return loop_watch(m->loop, &m->signal_watch, EPOLLIN, err);
 }
 
@@ -227,7 +233,6 @@ static int open_all(struct master *m, det_err *err)
 {
     int rc = make_dirs(m, err);
     if (!rc) rc = lock(m, err);
-    if (!rc) rc = watch_signals(m, err); // before there are threads: they inherit the mask
     if (rc) return rc;
     m->worker = worker_new(m->loop, N_WORKERS, err);
     if (!m->worker) return err->code;
@@ -244,17 +249,18 @@ static int open_all(struct master *m, det_err *err)
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.
 static void drain(struct master *m)
 {
-    bool busy = true;
-    while (busy && m->worker && m->db) {
-        busy = worker_drain(m->worker);
-        db_wait(m->db);
-    }
+    if (!m->worker || !m->db) return;
+    do {
+        db_wait(m->db); // first, for what becomes durable may give the workers something to do
+    } while (worker_drain(m->worker));
 }
 
-static void close_all(struct master *m)
+void master_free(struct master *m)
 {
+    if (!m) return;
     drain(m);
     launch_close(m);
+    waiters_close(m);
     http_server_free(m->server);
     worker_free(m->worker);
     while (m->experiments.n) {
@@ -276,27 +282,42 @@ static void close_all(struct master *m)
     if (m->lock_fd >= 0) close(m->lock_fd);
     loop_free(m->loop);
     arena_done(&m->arena);
+    free(m);
+}
+
+struct master *master_new(const struct master_opts *opts, det_err *err)
+{
+    struct master *m = xcalloc(1, sizeof *m);
+    m->opts = *opts;
+    m->lock_fd = -1;
+    m->start_us = clock_unix_us();
+    m->data_dir = arena_strdup(&m->arena, opts->data_dir);
+    m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
+    m->loop = loop_new(err);
+    schedule_start(m);
+    if (m->loop && !open_all(m, err)) {
+        erase_resume(m);
+        sweep_workdirs(m);
+        loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+        return m;
+    }
+    master_free(m);
+    return NULL;
 }
 
 int master_run(const struct master_opts *opts, det_err *err)
 {
-    struct master m = {.opts = *opts, .lock_fd = -1, .start_us = clock_unix_us()};
-    m.data_dir = arena_strdup(&m.arena, opts->data_dir);
-    m.housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = &m};
-    m.loop = loop_new(err);
-    if (!m.loop) return err->code;
-    schedule_start(&m);
+    sigset_t signals = block_signals();
     raise_file_limit();
-    int rc = open_all(&m, err);
+    struct master *m = master_new(opts, err);
+    if (!m) return err->code;
+    int rc = watch_signals(m, &signals, err);
     if (!rc) {
-        erase_resume(&m);
-        sweep_workdirs(&m);
-        loop_timer_set(m.loop, &m.housekeeping_timer, WAKE_US);
-        log_info("the master answers at %s", m.url);
-        if (opts->ready) opts->ready(opts->ctx, m.url);
-        loop_run(m.loop);
+        log_info("the master answers at %s", m->url);
+        if (opts->ready) opts->ready(opts->ctx, m->url);
+        loop_run(m->loop);
+        if (m->failure.code) rc = det_fail(err, m->failure.code, "%s", m->failure.msg);
     }
-    close_all(&m);
-    if (m.failure.code) rc = det_fail(err, m.failure.code, "%s", m.failure.msg);
+    master_free(m);
     return rc;
 }

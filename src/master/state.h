@@ -107,6 +107,12 @@ struct master {
     det_err failure; // why it stopped; code 0: it was asked to
 };
 
+// --- master.c
+
+// A master without the signals: whoever makes it runs its loop. NULL: err says why.
+struct master *master_new(const struct master_opts *opts, det_err *err);
+void master_free(struct master *m); // tasks go on
+
 // --- experiment.c
 
 struct live_experiment *experiment_new(struct master *m);
@@ -181,6 +187,7 @@ void allocation_abandon(struct live_allocation *a, enum exit_kind system, const 
 
 int wait_for_preemption(struct http_request *req, struct live_allocation *a, int64_t timeout_us);
 void wake_waiters(struct live_allocation *a, bool preempt);
+void waiters_close(struct master *m); // while their requests exist
 
 // --- launch.c: what a task is given
 

@@ -51,3 +51,9 @@ void wake_waiters(struct live_allocation *a, bool preempt)
     }
     a->waiters = NULL;
 }
+
+void waiters_close(struct master *m)
+{
+    for (size_t i = 0; i < m->allocations.n; i++)
+        wake_waiters(m->allocations.items[i].value, false);
+}

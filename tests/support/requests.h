@@ -1,0 +1,29 @@
+// tests/support/requests.h: a master in this process, and requests to it that are written as text:
+//
+//     POST /api/v1/trials/{trial}/metrics     the row of the table; any other text chooses one, too
+//     t/1?a=b#k                               who, parameters, query, Idempotency-Key
+//     {"trialRunId": 1, ...                   the body, to the end
+//
+// Who is a (the administrator), u (another user), t (a task) or n (nobody). A parameter that is
+// missing or empty is that of something alive. "exit 3" instead of a request ends a task.
+//
+// The master has a resource manager without processes (fake_rm.h) and passwords that are not
+// hashed. Whatever it is asked, it must go on and its answer must be HTTP of the type that the
+// route declares; if not, the program ends.
+#pragma once
+
+#include "base/str.h"
+
+enum { REQUESTS_END = 0x1E }; // between requests of a story
+
+// On an empty directory, with an experiment that runs. The one before is closed.
+void requests_open(void);
+
+// A story: any number of requests. Returns the status of the last answer; 0: there is none yet.
+int requests_tell(struct str story);
+
+// How many experiments have not ended. Each makes the next one slower.
+size_t requests_crowd(void);
+
+// Another master must be able to take over.
+void requests_close(void);
