@@ -5,6 +5,7 @@
 """
 import json
 import os
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,8 @@ TRIAL, RUN = os.environ['DET_TRIAL_ID'], int(os.environ['DET_TRIAL_RUN_ID'])
 ALLOCATION = os.environ['DET_ALLOCATION_ID']
 STORAGE = Path(os.environ['DET_CHECKPOINT_STORAGE'])
 HPARAMS = json.loads(os.environ['DET_HPARAMS'])
+TLS = ssl.create_default_context(cafile=os.environ.get('DET_MASTER_CERT_FILE'))  # if the master has https
+TLS.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the file is the master's certificate, whoever signed it
 
 
 def call(method, path, body=None):
@@ -25,7 +28,7 @@ def call(method, path, body=None):
                  'Idempotency-Key': str(uuid.uuid4())})
     for delay in (0.1, 0.5, 1, 5, 10, 30, None):
         try:
-            with urllib.request.urlopen(request, timeout=90) as answer:
+            with urllib.request.urlopen(request, timeout=90, context=TLS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as e:
             if e.code < 500 and e.code != 429 or delay is None:

@@ -11,7 +11,8 @@ count=0
 call() { # METHOD PATH [BODY]
     count=$((count + 1))
     curl --silent --show-error --fail-with-body --retry 8 --retry-connrefused --retry-all-errors \
-        -X "$1" "$api/$2" -H "Authorization: Bearer $DET_SESSION_TOKEN" \
+        ${DET_MASTER_CERT_FILE:+--cacert "$DET_MASTER_CERT_FILE"} -X "$1" "$api/$2" \
+        -H "Authorization: Bearer $DET_SESSION_TOKEN" \
         -H "Idempotency-Key: $DET_ALLOCATION_ID-$$-$count" \
         ${3:+-H 'Content-Type: application/json' -d "$3"}
 }

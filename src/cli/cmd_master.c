@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/number.h"
+#include "cli/own_master.h"
 #include "master/master.h"
 #include "sys/log.h"
 #include "task/task.h"
@@ -45,6 +46,15 @@ static bool read_number(const struct call *call, const char *name, int64_t low, 
     return false;
 }
 
+static bool check_tls(const struct call *call)
+{
+    bool has_cert = call_option(call, "tls-cert"), has_key = call_option(call, "tls-key");
+    if (has_cert == has_key) return true;
+    print_error("--tls-cert and --tls-key go together: --%s is missing",
+                has_cert ? "tls-key" : "tls-cert");
+    return false;
+}
+
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
@@ -53,7 +63,8 @@ static int run_master(const struct call *call)
     const char *const shim[] = {self, "shim", NULL};
     int status = EXIT_USAGE;
     det_err err;
-    if (!read_number(call, "port", 0, 65535, &port) || !read_number(call, "slots", 1, 4096, &slots))
+    if (!read_number(call, "port", 0, 65535, &port) ||
+        !read_number(call, "slots", 1, 4096, &slots) || !check_tls(call))
         goto out;
     status = EXIT_FAILED;
     if (!dir || !self) {
@@ -63,8 +74,13 @@ static int run_master(const struct call *call)
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
     const struct master_opts opts = {
         .data_dir = dir,
+        .host = call_option(call, "listen"),
         .port = (int)port,
         .n_slots = (int)slots,
+        .tls = call_option(call, "tls"),
+        .tls_cert = call_option(call, "tls-cert"),
+        .tls_key = call_option(call, "tls-key"),
+        .insecure = call_option(call, "insecure"),
         .shim = shim,
         .runner = own_path(&arena, "det-run"),
         .version = DET_VERSION,
@@ -80,9 +96,7 @@ out:
 }
 
 static const struct option master_options[] = {
-    {"data", 'd', "DIR", "Where everything is kept; $DET_HOME or ~/.local/share/det if not given."},
-    {"port", 'p', "N", "Port on the loopback interface; 8080 if not given, 0: any free one."},
-    {"slots", 's', "N", "How many slots this machine has; its GPUs, or one, if not given."},
+    OWN_MASTER_OPTIONS,
     {"debug", 0, NULL, "Logs more."},
 };
 
@@ -92,7 +106,7 @@ const struct command cmd_master = {
     .help =
         "Runs the master in the foreground. It keeps experiments, runs their trials and answers "
         "all other commands. Tasks go on when it is stopped, and the next master finds them.",
-    .example = "det master --port 8080",
+    .example = "det master --listen 0.0.0.0 --tls",
     .options = master_options,
     .n_options = sizeof master_options / sizeof *master_options,
     .run = run_master,

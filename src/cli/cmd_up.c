@@ -21,9 +21,9 @@ static int run_up(const struct call *call)
     struct arena arena = ARENA_INIT;
     int status = EXIT_OK;
     if (call_option(call, "data")) setenv("DET_HOME", call_option(call, "data"), 1);
-    for (int i = 0; i < call->n_given; i++) { // it knows them all
-        options[2 * i] = arena_printf(&arena, "--%s", call->given[i]->name);
-        options[2 * i + 1] = call->values[i];
+    for (int i = 0, n = 0; i < call->n_given; i++) { // it knows them all
+        options[n++] = arena_printf(&arena, "--%s", call->given[i]->name);
+        if (call->given[i]->arg) options[n++] = call->values[i];
     }
     if (own_master_answers(url, sizeof url))
         say("A master is running already, at ", url);
@@ -52,11 +52,7 @@ static int run_down(const struct call *call)
     return status;
 }
 
-static const struct option up_options[] = {
-    {"data", 'd', "DIR", "Where everything is kept; $DET_HOME or ~/.local/share/det if not given."},
-    {"port", 'p', "N", "Port on the loopback interface; 8080 if not given, 0: any free one."},
-    {"slots", 's', "N", "How many slots this machine has; its GPUs, or one, if not given."},
-};
+static const struct option up_options[] = {OWN_MASTER_OPTIONS};
 
 const struct command cmd_up = {
     .noun = "up",

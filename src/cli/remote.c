@@ -108,6 +108,14 @@ int login_keep(const char *url, const char *token, det_err *err)
 
 // --- finding the master
 
+void remote_trust(const struct doc *home_master, struct http_client_opts *opts)
+{
+    bool is_home = !strcmp(doc_text(home_master, "url"), opts->url);
+    const char *file = is_home ? doc_text(home_master, "cert") : getenv("DET_MASTER_CERT_FILE");
+    opts->ca_file = file && *file ? file : NULL;
+    opts->cert_name = is_home ? doc_text(home_master, "certName") : getenv("DET_MASTER_CERT_NAME");
+}
+
 bool remote_open(struct remote *r, const struct call *call)
 {
     *r = (struct remote){.arena = ARENA_INIT};
@@ -127,7 +135,8 @@ bool remote_open(struct remote *r, const struct call *call)
     else if (!strcmp(doc_text(local, "url"), r->url))
         token = doc_text(local, "token");
     det_err err;
-    const struct http_client_opts opts = {.url = r->url, .token = token, .hint = HTTP_MASTER_HINT};
+    struct http_client_opts opts = {.url = r->url, .token = token, .hint = HTTP_MASTER_HINT};
+    remote_trust(local, &opts);
     r->client = http_client_new(&opts, &err);
     if (!r->client) print_error("%s", err.msg);
     return r->client;

@@ -42,8 +42,13 @@ const char *remote_segment(struct remote *r, const char *text);
 // ~/.local/share/det. NULL if none of these is set.
 const char *home_dir(struct arena *arena);
 
-// {"url", "token", "pid"} of the master that the user started on this machine; NULL: none is known.
+// {"url", "token", "pid"}, and "cert", "certName" with TLS, of the master that the user started on
+// this machine; NULL: none is known.
 const struct doc *home_master(struct arena *arena);
+
+// Whom to trust as opts->url: what the master that the user started says of itself, else what
+// DET_MASTER_CERT_FILE and DET_MASTER_CERT_NAME say.
+void remote_trust(const struct doc *home_master, struct http_client_opts *opts);
 
 // Tokens of 'det user login', one per address. A NULL token forgets it.
 int login_keep(const char *url, const char *token, det_err *err);

@@ -146,8 +146,11 @@ static int open_journal(det_core *core, det_err *err)
 static int connect_to_master(det_core *core, det_err *err)
 {
     const struct settings *s = &core->settings;
-    const struct http_client_opts master = {
-        .url = s->master, .token = s->token, .ca_file = s->ca_file, .hint = HTTP_MASTER_HINT};
+    const struct http_client_opts master = {.url = s->master,
+                                            .token = s->token,
+                                            .ca_file = s->ca_file,
+                                            .cert_name = s->cert_name,
+                                            .hint = HTTP_MASTER_HINT};
     core->client = http_client_new(&master, err);
     if (!core->client) return err->code;
     core->ack_path = allocation_path(core, "signals/ack_preemption");

@@ -11,7 +11,8 @@
 
 // What the environment says.
 struct settings {
-    const char *master, *token, *ca_file; // master NULL: local
+    const char *master, *token; // master NULL: local
+    const char *ca_file, *cert_name;
     const char *allocation;
     const char *storage, *latest_checkpoint;
     const char *folder;

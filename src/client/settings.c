@@ -173,6 +173,7 @@ int settings_read(const det_core_opts *opts, struct arena *arena, struct setting
         .master = on_cluster ? copy(arena, env("DET_MASTER")) : NULL,
         .token = copy(arena, env("DET_SESSION_TOKEN")),
         .ca_file = copy(arena, env("DET_MASTER_CERT_FILE")),
+        .cert_name = copy(arena, env("DET_MASTER_CERT_NAME")),
         .allocation = copy(arena, env("DET_ALLOCATION_ID")),
         .storage = copy(arena, env("DET_CHECKPOINT_STORAGE")),
         .latest_checkpoint = copy(arena, env("DET_LATEST_CHECKPOINT")),

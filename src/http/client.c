@@ -1,4 +1,5 @@
 // Unit client.c: libcurl, one call at a time, that another thread can end.
+#include "http/address.h"
 #include "http/exchange.h"
 #include "http/sse.h"
 
@@ -16,10 +17,15 @@ enum {
     MAX_ANSWER_BYTES = 64 << 20,
     MAX_PROBLEM_BYTES = 64 << 10,
     STREAM_SILENCE_S = 60, // an event stream has a heartbeat every 15 s
+    TLS_WANTED = 426,      // how a server with TLS answers plain HTTP; see tls.c
 };
 
 struct http_client {
     char *url, *token, *ca_file, *hint;
+    // If the certificate is to be for another name than that of the url: curl looks for the host of
+    // its URL in it, so it gets an URL with that name, and is told where to connect.
+    char *named_url;
+    struct curl_slist *connect_to;
     int64_t timeout_us;
     CURLM *multi; // holds the connection between calls
     CURL *easy;
@@ -33,62 +39,6 @@ static void init_curl(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-// --- addresses
-
-static struct str host_of(const char *url)
-{
-    const char *host = strstr(url, "://") + strlen("://");
-    return (struct str){host, strcspn(host, "/")};
-}
-
-static bool has_port(struct str host)
-{
-    struct str after = host;
-    if (host.len && host.ptr[0] == '[') { // an IPv6 address
-        const char *end = memchr(host.ptr, ']', host.len);
-        if (!end) return false;
-        after = (struct str){end, host.len - (size_t)(end - host.ptr)};
-    }
-    return after.len && memchr(after.ptr, ':', after.len) != NULL;
-}
-
-// "localhost" is http://localhost:8080. A path at the end is kept, for masters behind a proxy.
-// NULL if it names no host.
-static char *complete_url(const char *text)
-{
-    struct str rest = str_from(text);
-    const char *colon = strstr(text, "://");
-    struct str scheme = colon ? (struct str){text, (size_t)(colon - text)} : STR("http");
-    if (colon) rest = str_from(colon + strlen("://"));
-    while (rest.len && rest.ptr[rest.len - 1] == '/')
-        rest.len--;
-    struct str path = rest, host = str_cut(&path, '/');
-    if (!host.len) return NULL;
-    struct buf url = BUF_INIT(64 << 10);
-    bool is_plain = scheme.len == 4 && !strncasecmp(scheme.ptr, "http", 4);
-    buf_printf(&url, "%.*s://%.*s", STR_ARG(scheme), STR_ARG(host));
-    if (is_plain && !has_port(host)) buf_addz(&url, ":8080");
-    if (path.ptr) buf_printf(&url, "/%.*s", STR_ARG(path));
-    bool fits = buf_ok(&url);
-    char *out = buf_take(&url);
-    if (fits) return out;
-    free(out);
-    return NULL;
-}
-
-void http_encode(struct buf *out, struct str text)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c && strchr(plain, c))
-            buf_addc(out, (char)c);
-        else
-            buf_printf(out, "%%%02X", c);
-    }
-}
-
 // --- life
 
 static char *copy_or_null(const char *text)
@@ -96,10 +46,22 @@ static char *copy_or_null(const char *text)
     return text ? xstrdup(text) : NULL;
 }
 
+static void expect_name(struct http_client *client, const char *name)
+{
+    struct str host = address_host(client->url), where = address_host_port(client->url);
+    if (!name || !*name || !address_is_tls(client->url) || str_eqz(host, name)) return;
+    struct buf rule = BUF_INIT(64 << 10);
+    bool has_port = where.ptr[where.len - 1] != ']' && where.len > host.len;
+    buf_printf(&rule, "::%.*s%s", STR_ARG(where), has_port ? "" : ":");
+    client->named_url = address_with_host(client->url, name);
+    client->connect_to = curl_slist_append(NULL, buf_str(&rule).ptr);
+    buf_done(&rule);
+}
+
 struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err)
 {
     pthread_once(&once, init_curl);
-    char *url = complete_url(opts->url);
+    char *url = address_complete(opts->url);
     if (!url) {
         det_fail(err, DET_EINVAL, "'%s' is not the address of a server", opts->url);
         return NULL;
@@ -110,6 +72,7 @@ struct http_client *http_client_new(const struct http_client_opts *opts, det_err
     client->ca_file = copy_or_null(opts->ca_file);
     client->hint = copy_or_null(opts->hint);
     client->timeout_us = opts->timeout_us ? opts->timeout_us : CALL_TIMEOUT_US;
+    expect_name(client, opts->cert_name);
     client->multi = curl_multi_init();
     client->easy = curl_easy_init();
     if (client->multi && client->easy) return client;
@@ -123,6 +86,8 @@ void http_client_free(struct http_client *client)
     if (!client) return;
     curl_easy_cleanup(client->easy);
     curl_multi_cleanup(client->multi);
+    curl_slist_free_all(client->connect_to);
+    free(client->named_url);
     free(client->url);
     free(client->token);
     free(client->ca_file);
@@ -152,6 +117,7 @@ struct sink {
     CURLcode result;
     long status;
     bool was_sent; // there was a connection
+    char why[CURL_ERROR_SIZE];
 };
 
 static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
@@ -191,6 +157,12 @@ static struct curl_slist *headers_of(const struct http_client *client, const str
                           call->content_type ? call->content_type : http_content_type(HTTP_JSON));
     list = add_header(list, "Idempotency-Key", call->idempotency_key);
     list = add_header(list, "Last-Event-ID", call->last_event_id);
+    if (client->named_url) {
+        struct str host = address_host_port(client->url);
+        buf_clear(&bearer);
+        buf_printf(&bearer, "%.*s", STR_ARG(host));
+        list = add_header(list, "Host", buf_str(&bearer).ptr);
+    }
     list = add_header(list, "Accept", is_stream ? "*/*" : http_content_type(HTTP_JSON));
     buf_done(&bearer);
     return list;
@@ -218,11 +190,14 @@ static void set_timeouts(CURL *easy, const struct http_client *client, const str
     }
 }
 
-static bool is_local(const struct http_client *client)
+static void set_tls(CURL *easy, const struct http_client *client)
 {
-    struct str host = host_of(client->url);
-    return str_starts(host, STR("localhost")) || str_starts(host, STR("127.")) ||
-           str_starts(host, STR("[::1]"));
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); // at least
+    if (client->ca_file) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // and nobody else
+    }
+    if (client->connect_to) curl_easy_setopt(easy, CURLOPT_CONNECT_TO, client->connect_to);
 }
 
 static void prepare(struct http_client *client, const struct http_call *call, struct sink *sink)
@@ -234,9 +209,10 @@ static void prepare(struct http_client *client, const struct http_call *call, st
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "det");
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, sink);
-    if (is_local(client))
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, sink->why);
+    if (address_is_local(client->url))
         curl_easy_setopt(easy, CURLOPT_PROXY, ""); // whatever the environment says
-    if (client->ca_file) curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+    set_tls(easy, client);
     set_timeouts(easy, client, call, sink->lines != NULL);
     set_body(easy, call);
 }
@@ -261,7 +237,7 @@ static void perform(struct http_client *client, const struct http_call *call, st
 {
     struct buf url = BUF_INIT(64 << 10);
     struct curl_slist *headers = headers_of(client, call, sink->lines != NULL);
-    buf_printf(&url, "%s%s", client->url, call->path);
+    buf_printf(&url, "%s%s", client->named_url ? client->named_url : client->url, call->path);
     prepare(client, call, sink);
     curl_easy_setopt(client->easy, CURLOPT_URL, buf_ok(&url) ? buf_str(&url).ptr : "");
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
@@ -270,6 +246,7 @@ static void perform(struct http_client *client, const struct http_call *call, st
     curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &sink->status);
     curl_easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
     sink->was_sent = ready_us > 0;
+    curl_easy_setopt(client->easy, CURLOPT_ERRORBUFFER, NULL); // the sink is gone before it
     curl_slist_free_all(headers);
     buf_done(&url);
 }
@@ -285,8 +262,39 @@ static int code_of_status(long status)
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (det_err_http(codes[i]) == status) return codes[i];
-    if (status == 502) return DET_EUNREACHABLE;
+    if (status == 502 || status == TLS_WANTED) return DET_EUNREACHABLE;
     return status / 100 == 5 ? DET_EIO : DET_EINVAL;
+}
+
+// A server that answers, but not as whom we want to talk to.
+static int fail_tls(const struct http_client *client, const struct sink *sink, det_err *err)
+{
+    const char *why = *sink->why ? sink->why : curl_easy_strerror(sink->result);
+    switch ((int)sink->result) {
+    case CURLE_SSL_CONNECT_ERROR:
+        return det_fail(err, DET_EUNREACHABLE,
+                        "%s does not speak TLS as expected: %s; the address of a master without "
+                        "TLS begins with http://",
+                        client->url, why);
+    case CURLE_SSL_CACERT_BADFILE:
+        return det_fail(err, DET_EUNREACHABLE,
+                        "cannot use the certificates in '%s' to check %s: %s; DET_MASTER_CERT_FILE "
+                        "should name a PEM file",
+                        client->ca_file ? client->ca_file : "", client->url, why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+        if (strstr(why, "does not match"))
+            return det_fail(err, DET_EUNREACHABLE,
+                            "the certificate of %s is for somebody else: %s; if that is the right "
+                            "one, set DET_MASTER_CERT_NAME to the name in it",
+                            client->url, why);
+        const char *more = strstr(why, ". CAfile"); // which is ours, or not known to anybody
+        return det_fail(err, DET_EUNREACHABLE,
+                        "the certificate of %s is not to be trusted: %.*s; to trust it, set "
+                        "DET_MASTER_CERT_FILE to a copy of it (<data>/master.pem of the master) or "
+                        "to the certificate of who signed it",
+                        client->url, (int)(more ? (size_t)(more - why) : strlen(why)), why);
+    }
+    return 0;
 }
 
 static int fail_transport(const struct http_client *client, const struct sink *sink, det_err *err)
@@ -300,6 +308,8 @@ static int fail_transport(const struct http_client *client, const struct sink *s
     if (sink->result == CURLE_URL_MALFORMAT || sink->result == CURLE_UNSUPPORTED_PROTOCOL)
         return det_fail(err, DET_EINVAL, "'%s' is not the address of a server: %s", client->url,
                         why);
+    int rc = fail_tls(client, sink, err);
+    if (rc) return rc;
     if (sink->status)
         return det_fail(err, DET_EUNREACHABLE, "the connection to %s broke: %s", client->url, why);
     return det_fail(err, DET_EUNREACHABLE, "cannot reach %s: %s%s%s", client->url, why,
@@ -319,6 +329,7 @@ static int fail_status(const struct http_client *client, const struct sink *sink
     else
         rc = det_fail(err, code_of_status(sink->status), "%s answered %ld", client->url,
                       sink->status);
+    if (sink->status == TLS_WANTED) det_wrap(err, "%s", client->url);
     arena_done(&arena);
     return rc;
 }

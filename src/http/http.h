@@ -180,7 +180,7 @@ struct http_server_opts {
     size_t n_tables;
     const char *host;               // an address; NULL: 127.0.0.1
     int port;                       // 0: any
-    const char *tls_cert, *tls_key; // PEM files; both or none
+    const char *tls_cert, *tls_key; // PEM files: https instead of http; both or none
     bool insecure; // without TLS, beyond the loopback interface is refused unless this is set
     void *user;    // for handlers
     // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
@@ -214,17 +214,32 @@ struct http_stats {
 
 const struct http_stats *http_server_stats(const struct http_server *server);
 
+// --- certificates
+
+// Makes a key and a certificate (PEM) that no authority has signed, for this machine's names and
+// host (NULL: no other). Both are readable by nobody else.
+int http_make_certificate(const char *cert_file, const char *key_file, const char *host,
+                          det_err *err);
+
+bool http_certificate_is_valid(const char *file); // today
+
+// Appends what clients who connect to host should look for: host if the certificate is for it, else
+// a name that it is for.
+void http_certificate_name(const char *file, const char *host, struct buf *out);
+
 // --- the client
 
 // Calls of one server, one at a time, over a connection that is kept. Everything blocks.
 struct http_client;
 
 struct http_client_opts {
-    const char *url;     // "http://127.0.0.1:8080"; the scheme may be left out, and the port 8080
-    const char *token;   // NULL: none
-    const char *ca_file; // PEM: who may sign for the server; NULL: whom the system trusts
-    const char *hint;    // what to do when nobody answers, e.g. HTTP_MASTER_HINT; NULL: nothing
-    int64_t timeout_us;  // of a call, unless it has its own; 0: 30 s
+    const char *url;       // "http://127.0.0.1:8080"; the scheme may be left out, and the port 8080
+    const char *token;     // NULL: none
+    const char *ca_file;   // PEM: the server's certificate, or whose signature it must have; NULL:
+                           // whom the system trusts
+    const char *cert_name; // what the certificate must be for; NULL or "": the host of the url
+    const char *hint;      // what to do when nobody answers, e.g. HTTP_MASTER_HINT; NULL: nothing
+    int64_t timeout_us;    // of a call, unless it has its own; 0: 30 s
 };
 
 #define HTTP_MASTER_HINT \

@@ -3,10 +3,10 @@
 #include "http/exchange.h"
 #include "http/listen.h"
 #include "http/slow.h"
+#include "http/tls.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "sys/fs.h"
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <sys/epoll.h>
@@ -279,6 +279,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         const int n_bytes = SEND_BUFFER_BYTES;
         setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof n_bytes);
+        if (server->opts.tls_cert) tls_greet(connection);
         *socket_context = slow_add(&server->clients, info->connect_fd);
         server->stats.n_connections++;
     } else {
@@ -303,8 +304,7 @@ static void start(struct http_server *server, int listen_fd, const char *cert, c
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)cert},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key},
-        {MHD_OPTION_HTTPS_PRIORITIES, 0,
-         (void *)(uintptr_t) "SECURE128:-VERS-ALL:+VERS-TLS1.2:+VERS-TLS1.3"},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL},
     };
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
@@ -324,14 +324,10 @@ static int start_with_keys(struct http_server *server, int listen_fd, det_err *e
 {
     const struct http_server_opts *o = &server->opts;
     struct buf cert = BUF_INIT(MAX_PEM_BYTES), key = BUF_INIT(MAX_PEM_BYTES);
-    int rc = o->tls_cert ? fs_read(o->tls_cert, &cert, err) : 0;
-    if (!rc && o->tls_key) rc = fs_read(o->tls_key, &key, err);
+    int rc = o->tls_cert ? tls_read(o->tls_cert, o->tls_key, &cert, &key, err) : 0;
     if (!rc) start(server, listen_fd, o->tls_cert ? buf_str(&cert).ptr : NULL, buf_str(&key).ptr);
-    if (!rc && !server->daemon)
-        rc = o->tls_cert
-                 ? det_fail(err, DET_EINVAL, "cannot use the certificate '%s' with the key '%s'",
-                            o->tls_cert, o->tls_key)
-                 : det_fail(err, DET_EIO, "cannot start the HTTP server");
+    if (!rc && !server->daemon) rc = det_fail(err, DET_EIO, "cannot start the HTTP server");
+    if (key.ptr) explicit_bzero(key.ptr, key.len);
     buf_done(&cert);
     buf_done(&key);
     return rc;
@@ -344,7 +340,8 @@ static int check_opts(const struct http_server_opts *o, det_err *err)
     if (!o->tls_cert && !o->insecure && !host_is_local(o->host))
         return det_fail(err, DET_EINVAL,
                         "listening on %s without TLS would show passwords and tokens to the "
-                        "network; give a certificate and a key, or allow it explicitly",
+                        "network; use --tls (or --tls-cert and --tls-key), or --insecure if "
+                        "nobody else is on this network",
                         o->host);
     return 0;
 }

@@ -61,6 +61,11 @@ static void add_environment(struct strings *s, const struct live_allocation *a)
     for (size_t i = 0; i < e->cfg.environment.variables.cpu.n; i++)
         add(s, e->cfg.environment.variables.cpu.items[i]);
     add_variable(s, "DET_MASTER", m->url);
+    add_variable(s, "DET_USE_TLS", m->cert_file ? "true" : "false");
+    if (m->cert_file) {
+        add_variable(s, "DET_MASTER_CERT_FILE", m->cert_file);
+        add_variable(s, "DET_MASTER_CERT_NAME", m->cert_name);
+    }
     add_variable(s, "DET_SESSION_TOKEN", a->session_token);
     add_variable(s, "DET_CLUSTER_ID", m->cluster_id);
     add_variable(s, "DET_TASK_ID", t->row.task_id);

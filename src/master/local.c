@@ -77,6 +77,12 @@ static int write_file(struct master *m, const char *path, const char *token, det
     json_put_str(&w, m->url);
     json_key(&w, "token");
     json_put_str(&w, token);
+    if (m->cert_file) {
+        json_key(&w, "cert");
+        json_put_str(&w, m->cert_file);
+        json_key(&w, "certName");
+        json_put_str(&w, m->cert_name);
+    }
     json_key(&w, "pid");
     json_put_int(&w, getpid());
     json_close(&w);

@@ -17,6 +17,7 @@
 #include "sys/log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sodium.h>
@@ -43,8 +44,12 @@ static int make_dir(const char *path, det_err *err)
 
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"", "/contexts", "/work", "/run", "/checkpoints"};
-    int rc = 0;
+    static const char *const names[] = {"/contexts", "/work", "/run", "/checkpoints"};
+    char full[PATH_MAX]; // tasks look from elsewhere
+    int rc = make_dir(m->data_dir, err);
+    if (!rc && !realpath(m->data_dir, full))
+        rc = det_fail(err, DET_EIO, "cannot find '%s': %s", m->data_dir, strerror(errno));
+    if (!rc) m->data_dir = arena_strdup(&m->arena, full);
     for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
         rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
@@ -149,34 +154,6 @@ static void raise_file_limit(void)
                  strerror(errno));
 }
 
-// --- the server
-
-static struct http_server *listen_on(struct master *m, int port, det_err *err)
-{
-    struct http_server_opts opts = {
-        .host = m->opts.host, .port = port, .user = m, .authenticate = auth_check};
-    opts.tables = master_tables(&opts.n_tables);
-    return http_server_new(m->loop, &opts, err);
-}
-
-// Tasks that run on know the address of last time, so that one is tried first.
-static int open_server(struct master *m, det_err *err)
-{
-    int64_t last = read_number(m, "port", 0);
-    char text[32];
-    if (!m->opts.port && last) m->server = listen_on(m, (int)last, err);
-    if (!m->server) m->server = listen_on(m, m->opts.port, err);
-    if (!m->server) return err->code;
-    int port = http_server_port(m->server);
-    m->url =
-        arena_printf(&m->arena, "http://%s:%d", m->opts.host ? m->opts.host : "127.0.0.1", port);
-    snprintf(text, sizeof text, "%d", port);
-    struct db_tx *tx = db_tx_new(m->db);
-    db_setting_save(tx, "port", text);
-    db_tx_submit_must(tx, NULL, NULL);
-    return 0;
-}
-
 // --- signals and time
 
 static void on_signal(void *ctx, uint32_t events)
@@ -240,7 +217,7 @@ static int open_all(struct master *m, det_err *err)
     if (!rc) rc = auth_open(m, err);
     if (!rc) rc = local_first_user(m, err);
     if (!rc) rc = open_rm(m, err);
-    if (!rc) rc = open_server(m, err);
+    if (!rc) rc = reach_open(m, err);
     if (!rc) rc = local_announce(m, err);
     if (!rc) rc = master_restore(m, err);
     return rc;

@@ -11,12 +11,15 @@
 #include "http/http.h"
 
 struct master_opts {
-    const char *data_dir;    // made if it is not there
-    const char *host;        // NULL: 127.0.0.1
-    int port;                // 0: the one of last time, or any
-    int n_slots;             // 0: what the machine has
-    const char *const *shim; // program and arguments of a task's shim, up to a NULL
-    const char *runner;      // program that runs trials named module:Class
+    const char *data_dir;           // made if it is not there
+    const char *host;               // to listen on; NULL: 127.0.0.1
+    int port;                       // 0: the one of last time, or any
+    int n_slots;                    // 0: what the machine has
+    bool tls;                       // https, with a certificate of its own unless there is one:
+    const char *tls_cert, *tls_key; // PEM files
+    bool insecure;                  // beyond this machine without TLS
+    const char *const *shim;        // program and arguments of a task's shim, up to a NULL
+    const char *runner;             // program that runs trials named module:Class
     const char *version;
     void (*ready)(void *ctx, const char *url); // called once, when requests are answered; or NULL
     void *ctx;

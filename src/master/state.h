@@ -96,6 +96,7 @@ struct master {
     int64_t next_experiment, next_trial, next_user, next_token, next_request;
     int lock_fd;
     char *url, *data_dir, *checkpoint_dir;
+    const char *cert_file, *cert_name; // for those who call: what to trust; NULL: no TLS
     const char *cluster_id;
     struct arena arena; // as long as the master
     uint8_t token_key[32];
@@ -112,6 +113,10 @@ struct master {
 // A master without the signals: whoever makes it runs its loop. NULL: err says why.
 struct master *master_new(const struct master_opts *opts, det_err *err);
 void master_free(struct master *m); // tasks go on
+
+// --- reach.c
+
+int reach_open(struct master *m, det_err *err); // m->server and where it is: m->url, m->cert_*
 
 // --- experiment.c
 

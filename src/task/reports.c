@@ -22,7 +22,9 @@ int task_deliver_reports(const struct task_spec *spec, const char *dir, det_err 
     const char *master = find_variable(spec, "DET_MASTER");
     const char *token = find_variable(spec, "DET_SESSION_TOKEN");
     if (!master || !token) return det_ok(err);
-    const struct http_client_opts opts = {
-        .url = master, .token = token, .ca_file = find_variable(spec, "DET_MASTER_CERT_FILE")};
+    const struct http_client_opts opts = {.url = master,
+                                          .token = token,
+                                          .ca_file = find_variable(spec, "DET_MASTER_CERT_FILE"),
+                                          .cert_name = find_variable(spec, "DET_MASTER_CERT_NAME")};
     return client_deliver(dir, &opts, patience_us, err);
 }

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -20,15 +21,19 @@ import time
 import urllib.parse
 
 TASK = '''
-import http.client, json, os, sys, time, uuid
+import http.client, json, os, ssl, sys, time, uuid
 host = os.environ['DET_MASTER'].split('//')[1]
 trial, alloc, run = os.environ['DET_TRIAL_ID'], os.environ['DET_ALLOCATION_ID'], int(os.environ['DET_TRIAL_RUN_ID'])
 hparams, latest = json.loads(os.environ['DET_HPARAMS']), os.environ.get('DET_LATEST_CHECKPOINT')
 steps = int(os.environ['DET_STEPS_COMPLETED'])
+def connect():
+    if not os.environ['DET_MASTER'].startswith('https'): return http.client.HTTPConnection(host, timeout=90)
+    trust = ssl.create_default_context(cafile=os.environ['DET_MASTER_CERT_FILE'])
+    return http.client.HTTPSConnection(host, timeout=90, context=trust)
 def call(method, path, body=None, key=None):
     for attempt in range(200):
         try:
-            c = http.client.HTTPConnection(host, timeout=90)
+            c = connect()
             headers = {'Authorization': 'Bearer ' + os.environ['DET_SESSION_TOKEN'], 'Content-Type': 'application/json'}
             if key: headers['Idempotency-Key'] = key
             c.request(method, '/api/v1' + path, json.dumps(body) if body is not None else None, headers)
@@ -112,6 +117,7 @@ class Master:
         found = wait_for(is_up, 'the master to start')
         self.host = found['url'].split('//')[1]
         self.token = found['token']
+        self.tls = ssl.create_default_context(cafile=found['cert']) if 'cert' in found else None
 
     def announced(self):
         try:
@@ -142,7 +148,8 @@ class Master:
 
     def call(self, method, path, body=None, token=None, headers=None, raw=None):
         """Status and answer, as JSON if it is."""
-        c = http.client.HTTPConnection(self.host, timeout=60)
+        c = (http.client.HTTPSConnection(self.host, timeout=60, context=self.tls) if self.tls else
+             http.client.HTTPConnection(self.host, timeout=60))
         h = {'Authorization': 'Bearer ' + (self.token if token is None else token)}
         if token == '':
             h = {}

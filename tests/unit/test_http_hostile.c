@@ -370,45 +370,6 @@ static void test_connections__beyond_the_limit_wait_for_a_place(void **state)
     buf_done(&out);
 }
 
-// --- TLS
-
-static void test_tls__protects_and_refuses_plain_text(void **state)
-{
-    (void)state;
-    char command[512];
-    snprintf(
-        command, sizeof command,
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
-        "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 -keyout %s -out %s 2>/dev/null",
-        temp_path("key.pem"), temp_path("cert.pem"));
-    assert_int_equal(system(command), 0);
-    struct serve secure;
-    struct http_server_opts opts = {.tables = tables,
-                                    .n_tables = 1,
-                                    .tls_cert = temp_path("cert.pem"),
-                                    .tls_key = temp_path("key.pem")};
-    serve_start(&secure, &opts);
-    char url[64];
-    snprintf(url, sizeof url, "https://127.0.0.1:%d", secure.port);
-    det_err err = {0};
-    struct http_call call = {.path = "/"};
-    struct http_client *knows = http_client_new(
-        &(struct http_client_opts){.url = url, .ca_file = temp_path("cert.pem")}, &err);
-    struct http_client *trusts_others =
-        http_client_new(&(struct http_client_opts){.url = url}, &err);
-    assert_ok(http_call(knows, &call, NULL, &err), &err);
-    assert_int_equal(http_call(trusts_others, &call, NULL, &err), DET_EUNREACHABLE);
-    int fd = dial(&secure);
-    struct buf out = BUF_INIT(1 << 20);
-    say(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    hear_all(fd, &out);
-    assert_null(strstr(buf_str(&out).ptr, "fine"));
-    buf_done(&out);
-    http_client_free(knows);
-    http_client_free(trusts_others);
-    serve_stop(&secure);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -430,7 +391,6 @@ int main(void)
         T(test_body__that_grows_too_large_is_refused),
         T(test_body__that_is_nested_deeply_is_refused),
         T(test_connections__beyond_the_limit_wait_for_a_place),
-        T(test_tls__protects_and_refuses_plain_text),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }

@@ -1,0 +1,117 @@
+// Unit reach.c: where the master is reached and as whom: certificate, socket, address.
+#include "master/state.h"
+
+#include "base/number.h"
+#include "master/auth.h"
+#include "sys/fs.h"
+#include "sys/log.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_PEM_BYTES = 1 << 20 };
+
+// Where programs of this machine reach a server that listens there.
+static const char *near_host(const char *host)
+{
+    if (!host || !strcmp(host, "0.0.0.0")) return "127.0.0.1";
+    return strcmp(host, "::") ? host : "::1";
+}
+
+// --- the certificate
+
+// Made once and kept: clients on other machines have a copy of it.
+static int make_certificate(struct master *m, det_err *err)
+{
+    struct master_opts *o = &m->opts;
+    if (!o->tls || o->tls_cert) return 0;
+    o->tls_cert = arena_printf(&m->arena, "%s/tls-cert.pem", m->data_dir);
+    o->tls_key = arena_printf(&m->arena, "%s/tls-key.pem", m->data_dir);
+    if (http_certificate_is_valid(o->tls_cert) && !access(o->tls_key, F_OK)) return 0;
+    log_info("making a certificate, '%s'; clients on other machines need a copy of it",
+             o->tls_cert);
+    return http_make_certificate(o->tls_cert, o->tls_key, near_host(o->host), err);
+}
+
+// A copy of the certificate in use, whatever becomes of the file that it was read from.
+static int publish_certificate(struct master *m, det_err *err)
+{
+    const char *path = arena_printf(&m->arena, "%s/master.pem", m->data_dir);
+    if (!m->opts.tls_cert) {
+        unlink(path); // of a master that had one
+        return 0;
+    }
+    struct buf pem = BUF_INIT(MAX_PEM_BYTES);
+    struct fs_writer file = FS_WRITER_INIT;
+    mode_t mask = umask(0077);
+    int rc = fs_read(m->opts.tls_cert, &pem, err);
+    if (!rc) rc = fs_writer_open(&file, path, err);
+    if (!rc) rc = fs_writer_add(&file, pem.ptr, pem.len, err);
+    if (!rc) rc = fs_writer_commit(&file, err);
+    fs_writer_close(&file);
+    umask(mask);
+    buf_done(&pem);
+    m->cert_file = path;
+    return rc;
+}
+
+// --- the address
+
+static void set_address(struct master *m)
+{
+    const char *host = near_host(m->opts.host), *scheme = m->opts.tls_cert ? "https" : "http";
+    int port = http_server_port(m->server);
+    m->url = arena_printf(&m->arena, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme,
+                          host, port);
+    if (!m->opts.tls_cert) return;
+    struct buf name = BUF_INIT(1024);
+    http_certificate_name(m->opts.tls_cert, host, &name);
+    m->cert_name = arena_strdup(&m->arena, buf_str(&name).ptr);
+    buf_done(&name);
+}
+
+// --- the server
+
+static struct http_server *listen_on(struct master *m, int port, det_err *err)
+{
+    struct http_server_opts opts = {.host = m->opts.host,
+                                    .port = port,
+                                    .tls_cert = m->opts.tls_cert,
+                                    .tls_key = m->opts.tls_key,
+                                    .insecure = m->opts.insecure,
+                                    .user = m,
+                                    .authenticate = auth_check};
+    opts.tables = master_tables(&opts.n_tables);
+    return http_server_new(m->loop, &opts, err);
+}
+
+static int last_port(struct master *m)
+{
+    const char *text;
+    int64_t port;
+    if (db_setting_find(m->reader, "port", &m->arena, &text, NULL)) return 0;
+    return number_to_int(str_from(text), 10, &port) ? (int)port : 0;
+}
+
+// Tasks that run on know the address of last time, so that one is tried first.
+static int open_server(struct master *m, det_err *err)
+{
+    int last = m->opts.port ? 0 : last_port(m);
+    char text[32];
+    if (last) m->server = listen_on(m, last, err);
+    if (!m->server) m->server = listen_on(m, m->opts.port, err);
+    if (!m->server) return err->code;
+    snprintf(text, sizeof text, "%d", http_server_port(m->server));
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "port", text);
+    db_tx_submit_must(tx, NULL, NULL);
+    return 0;
+}
+
+int reach_open(struct master *m, det_err *err)
+{
+    int rc = make_certificate(m, err);
+    if (!rc) rc = open_server(m, err);
+    if (!rc) rc = publish_certificate(m, err);
+    if (!rc) set_address(m);
+    return rc;
+}
