@@ -201,6 +201,9 @@ void http_server_free(struct http_server *server);
 
 int http_server_port(const struct http_server *server);
 
+// Where programs of this machine reach a server that listens on host.
+const char *http_near_host(const char *host);
+
 // Serves a connected stream socket as if it had been accepted; takes the descriptor.
 int http_server_adopt(struct http_server *server, int fd, det_err *err);
 

@@ -2,6 +2,7 @@
 // say why it failed.
 #include "http/listen.h"
 
+#include "http/http.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -54,4 +55,10 @@ int listen_open(const char *host, int port, int *fd, int *bound, det_err *err)
     *fd = s;
     *bound = port_of(&address);
     return 0;
+}
+
+const char *http_near_host(const char *host)
+{
+    if (!host || !strcmp(host, "0.0.0.0")) return "127.0.0.1";
+    return strcmp(host, "::") ? host : "::1";
 }

@@ -10,13 +10,6 @@
 
 enum { MAX_PEM_BYTES = 1 << 20 };
 
-// Where programs of this machine reach a server that listens there.
-static const char *near_host(const char *host)
-{
-    if (!host || !strcmp(host, "0.0.0.0")) return "127.0.0.1";
-    return strcmp(host, "::") ? host : "::1";
-}
-
 // --- the certificate
 
 // Made once and kept: clients on other machines have a copy of it.
@@ -29,7 +22,7 @@ static int make_certificate(struct master *m, det_err *err)
     if (http_certificate_is_valid(o->tls_cert) && !access(o->tls_key, F_OK)) return 0;
     log_info("making a certificate, '%s'; clients on other machines need a copy of it",
              o->tls_cert);
-    return http_make_certificate(o->tls_cert, o->tls_key, near_host(o->host), err);
+    return http_make_certificate(o->tls_cert, o->tls_key, http_near_host(o->host), err);
 }
 
 // A copy of the certificate in use, whatever becomes of the file that it was read from.
@@ -58,7 +51,7 @@ static int publish_certificate(struct master *m, det_err *err)
 
 static void set_address(struct master *m)
 {
-    const char *host = near_host(m->opts.host), *scheme = m->opts.tls_cert ? "https" : "http";
+    const char *host = http_near_host(m->opts.host), *scheme = m->opts.tls_cert ? "https" : "http";
     int port = http_server_port(m->server);
     m->url = arena_printf(&m->arena, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme,
                           host, port);
