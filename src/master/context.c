@@ -55,6 +55,11 @@ static const char *check_name(const char *name, struct arena *arena, det_err *er
     while (str_ends(s, STR("/")))
         s.len--;
     if (!s.len || str_eqz(s, ".")) return "";
+    if (s.len > CONTEXT_MAX_PATH) {
+        det_fail(err, DET_EINVAL, "the archive has a name '%.100s...' of more than %d bytes", s.ptr,
+                 CONTEXT_MAX_PATH);
+        return NULL;
+    }
     if (path_is_plain(s) && utf8_valid(s)) return arena_strndup(arena, s.ptr, s.len);
     det_fail(err, DET_EINVAL, "the archive has a file '%.100s', which is not a name below it",
              s.ptr);

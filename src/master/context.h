@@ -10,6 +10,7 @@ enum {
     CONTEXT_MAX_UPLOAD = 96 << 20,
     CONTEXT_MAX_BYTES = 512 << 20, // unpacked
     CONTEXT_MAX_FILES = 100000,
+    CONTEXT_MAX_PATH = 1024, // bytes of a name, so that the whole path is one for the system
     CONTEXT_NAME_BYTES = 65,
 };
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Who may call what. Every route of the table is tried with no token, a wrong one, and another task's."""
+"""Who may call what. Every route of the table is tried with no token, with wrong, expired and revoked ones, as another task, and as
+another user."""
+import contextlib
 import os
 import re
+import sqlite3
 import stat
 import sys
 
@@ -12,6 +15,10 @@ OPEN = {('GET', '/info'), ('GET', '/api/v1/master'), ('GET', '/healthz'), ('GET'
         ('GET', '/api/openapi.json'), ('POST', '/api/v1/auth/login')}
 # What any task may call because it is about the caller alone: the path names nobody.
 OWN = {('POST', '/api/v1/checkpoints'), ('POST', '/api/v1/task/logs')}
+
+
+# What every user may change: things of their own.
+MAY = {('POST', '/api/v1/auth/logout'), ('POST', '/api/v1/contexts'), ('POST', '/api/v1/experiments')}
 
 
 def routes(m):
@@ -32,26 +39,52 @@ def task_token(m, e):
     return t, [x for x in m.lines(t) if x.startswith('token ')][0].split()[1]
 
 
+def tokens_of_strangers(m):
+    """Tokens that were good once, or never. The master is restarted in between."""
+    users = {name: m.post('users', {'username': name, 'password': 'correct horse'})['user']['id'] for name in ('ann', 'old', 'gone')}
+    tokens = {name: login(m, name, 'correct horse')[1]['token'] for name in users}
+    tokens['revoked'] = login(m, 'ann', 'correct horse')[1]['token']
+    m.post('auth/logout', token=tokens['revoked'])
+    m.good('PATCH', f'users/{users["gone"]}', {'active': False})
+    m.stop()
+    with contextlib.closing(sqlite3.connect(os.path.join(m.data, 'det.db'))) as db, db:
+        db.execute('UPDATE sessions SET expiresAt = 1000000 WHERE userId = ?', (users['old'],))
+    m.start()
+    return tokens.pop('ann'), {'nobody': '', 'wrong': 'f' * 64, 'odd': '\xff"', **tokens}
+
+
 def test_every_route_refuses_strangers(det):
     with Master(det, '--slots', '2') as m:
         config = 'entrypoint: "echo token $DET_SESSION_TOKEN; sleep 100"\nsearcher: {name: single}'
         mine, other = m.create(config), m.create(config)
         trial, _ = task_token(m, mine)
-        _, token = task_token(m, other)
+        _, task = task_token(m, other)
+        checkpoint = {'uuid': '11111111-2222-4333-8444-555555555555', 'trialRunId': 1, 'stepsCompleted': 0, 'resources': {}}
+        m.good('PUT', 'templates/t', {'config': 'description: x'})
+        user, strangers = tokens_of_strangers(m)
+        _, own = task_token(m, mine)
+        m.post('checkpoints', checkpoint, token=own)
         alloc = m.allocations(trial)[0]
-        values = {'experiment': mine, 'trial': trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'],
-                  'slot': 0, 'user': 1, 'job': m.experiment(mine)['jobId']}
-        tried = 0
+        values = {'experiment': mine, 'trial': trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'], 'slot': 0, 'user': 1,
+                  'job': m.experiment(mine)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
+        bodies = {'/api/v1/experiments/continue': {'id': mine}, '/api/v1/templates/{name}': {'config': 'description: y'}}
+        n_refused = n_denied = 0
         for method, path in routes(m):
-            at = filled(path, values)
-            for who, secret in (('nobody', ''), ('wrong', 'f' * 64), ('odd', '\xff"'), ('another task', token)):
+            at, body = filled(path, values), bodies.get(path, {}) if method != 'GET' else None
+            for who, secret in [*strangers.items(), ('another task', task)]:
                 if (method, path) in OPEN or (who == 'another task' and (method, path) in OWN):
                     continue
-                status, answer = m.call(method, at, {} if method != 'GET' else None, token=secret)
-                if status not in (401, 403):
+                wanted = (401, 403) if who == 'another task' else (401,)
+                status, answer = m.call(method, at, body, token=secret)
+                if status not in wanted:
                     raise Failure(f'{method} {at} as {who}: {status} {answer}')
-                tried += 1
-        expect('the table is not empty', tried > 150, True)
+                n_refused += 1
+            if method != 'GET' and (method, path) not in OPEN | MAY:
+                status, answer = m.call(method, at, body, token=user)
+                if status != 403:
+                    raise Failure(f'{method} {at} as another user: {status} {answer}')
+                n_denied += 1
+        expect('the table is not empty', (n_refused > 350, n_denied > 25), (True, True))
         expect('both still run', [m.experiment(x)['state'] for x in (mine, other)], ['STATE_ACTIVE'] * 2)
 
 

@@ -19,13 +19,13 @@ enum { MAX_ANSWER = 64 << 20, MAX_TURNS = 50 };
 static char root[64], data_dir[80];
 static int history = -1;
 static struct master *m;
-static struct arena arena;               // as long as the master
+static struct arena arena; // as long as the master
 static const char *admin_token, *user_token;
 
 // --- passwords: hashing is made to take long, and would take all of the time
 
-int crypto_pwhash_str(char out[crypto_pwhash_STRBYTES], const char *password,
-                      unsigned long long n, unsigned long long ops, size_t memory)
+int crypto_pwhash_str(char out[crypto_pwhash_STRBYTES], const char *password, unsigned long long n,
+                      unsigned long long ops, size_t memory)
 {
     (void)n, (void)ops, (void)memory;
     snprintf(out, crypto_pwhash_STRBYTES, "plain:%.100s", password);
