@@ -5,7 +5,7 @@ enable_testing()
 # One static library from src/<name>/, and one program from each tests/unit/test_<name>*.c that links
 # the whole layer and its USES, and nothing more: a call to a forbidden layer does not link.
 function(det_layer name)
-  cmake_parse_arguments(L "PURE" "" "USES;LIBS" ${ARGN})
+  cmake_parse_arguments(L "PURE" "" "USES;LIBS;LOADS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
   list(FILTER sources EXCLUDE REGEX "/main(_[a-z]+)?\\.c$") # belongs to a program
   add_library(${name} STATIC ${sources})
@@ -19,8 +19,12 @@ function(det_layer name)
     target_link_libraries(${name} PUBLIC PkgConfig::${lib})
     set_property(GLOBAL APPEND PROPERTY det_libs_${name} PkgConfig::${lib})
   endforeach()
+  foreach(lib ${L_LOADS}) # only the headers
+    pkg_check_modules(${lib} REQUIRED IMPORTED_TARGET ${lib})
+    target_include_directories(${name} PRIVATE ${${lib}_INCLUDE_DIRS})
+  endforeach()
   if(DET_TESTS)
-    det_unit_tests(${name})
+    det_unit_tests(${name} ${L_LOADS})
   endif()
 endfunction()
 
@@ -33,6 +37,9 @@ function(det_unit_tests name)
     add_executable(${test} ${source})
     target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(${test} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${name}> PkgConfig::cmocka)
+    foreach(lib ${ARGN}) # a test may make with it what the layer has to read
+      target_link_libraries(${test} PRIVATE PkgConfig::${lib})
+    endforeach()
     add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300)
   endforeach()

@@ -2,8 +2,10 @@
 #include "cli/pack.h"
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
+#include "sys/library.h"
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -12,6 +14,26 @@
 #include <unistd.h>
 
 enum { MAX_IGNORE = 1 << 20, MAX_DEPTH = 64 };
+
+// clang-format off
+#define ARCHIVE_FUNCTIONS(F)                                                                        \
+    F(archive, write_new) F(archive, write_free) F(archive, write_set_format_pax_restricted)        \
+    F(archive, write_add_filter_gzip) F(archive, write_set_options) F(archive, write_open2)         \
+    F(archive, write_header) F(archive, write_data) F(archive, write_close)                         \
+    F(archive, entry_new) F(archive, entry_free) F(archive, entry_set_pathname)                     \
+    F(archive, entry_set_filetype) F(archive, entry_set_perm) F(archive, entry_set_size)            \
+    F(archive, error_string)
+// clang-format on
+
+static struct {
+    ARCHIVE_FUNCTIONS(LIBRARY_MEMBER)
+} libarchive;
+static const char *const names[] = {ARCHIVE_FUNCTIONS(LIBRARY_NAME)};
+static struct library library = {.files = {"libarchive.so.13"},
+                                 .package = "libarchive13",
+                                 .names = names,
+                                 .n = STATIC_LEN(names),
+                                 .functions = &libarchive};
 
 struct packing {
     struct archive *archive;
@@ -58,19 +80,19 @@ static bool is_ignored(const struct packing *p, const char *path, bool is_folder
 
 static int archive_fail(struct archive *a, det_err *err)
 {
-    return det_fail(err, DET_EIO, "cannot pack: %s", archive_error_string(a));
+    return det_fail(err, DET_EIO, "cannot pack: %s", libarchive.error_string(a));
 }
 
 static int add_header(struct packing *p, const char *path, mode_t type, int64_t size, bool runs,
                       det_err *err)
 {
-    struct archive_entry *e = archive_entry_new();
-    archive_entry_set_pathname(e, path);
-    archive_entry_set_filetype(e, type);
-    archive_entry_set_perm(e, type == AE_IFDIR || runs ? 0755 : 0644);
-    archive_entry_set_size(e, size);
-    int rc = archive_write_header(p->archive, e);
-    archive_entry_free(e);
+    struct archive_entry *e = libarchive.entry_new();
+    libarchive.entry_set_pathname(e, path);
+    libarchive.entry_set_filetype(e, type);
+    libarchive.entry_set_perm(e, type == AE_IFDIR || runs ? 0755 : 0644);
+    libarchive.entry_set_size(e, size);
+    int rc = libarchive.write_header(p->archive, e);
+    libarchive.entry_free(e);
     p->totals.entries++;
     p->totals.bytes += size;
     return rc == ARCHIVE_OK ? 0 : archive_fail(p->archive, err);
@@ -86,7 +108,7 @@ static int add_file(struct packing *p, int fd, const struct stat *st, const char
         ssize_t n =
             read(fd, block, (size_t)(left < (int64_t)sizeof block ? left : (int64_t)sizeof block));
         if (n <= 0) return det_fail(err, DET_EIO, "'%s' changed while it was read", path);
-        if (archive_write_data(p->archive, block, (size_t)n) != n)
+        if (libarchive.write_data(p->archive, block, (size_t)n) != n)
             rc = archive_fail(p->archive, err);
         left -= n;
     }
@@ -148,18 +170,20 @@ static int read_ignore(const char *dir, struct arena *arena, struct str *out, de
 
 int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err)
 {
+    int rc = library_load(&library, err);
+    if (rc) return rc;
     struct arena arena = ARENA_INIT;
-    struct packing p = {.archive = archive_write_new(), .arena = &arena, .out = out};
+    struct packing p = {.archive = libarchive.write_new(), .arena = &arena, .out = out};
     int fd = -1;
-    archive_write_set_format_pax_restricted(p.archive);
-    archive_write_add_filter_gzip(p.archive);
-    archive_write_set_options(p.archive, "gzip:!timestamp"); // same files, same bytes
-    archive_write_open2(p.archive, &p, NULL, on_bytes, NULL, NULL);
-    int rc = read_ignore(dir, &arena, &p.ignore, err);
+    libarchive.write_set_format_pax_restricted(p.archive);
+    libarchive.write_add_filter_gzip(p.archive);
+    libarchive.write_set_options(p.archive, "gzip:!timestamp"); // same files, same bytes
+    libarchive.write_open2(p.archive, &p, NULL, on_bytes, NULL, NULL);
+    rc = read_ignore(dir, &arena, &p.ignore, err);
     if (!rc) rc = dir_open(dir, 0, &fd, err);
     if (!rc) rc = add_folder(&p, fd, "", 0, err);
-    if (!rc && archive_write_close(p.archive) != ARCHIVE_OK) rc = archive_fail(p.archive, err);
-    archive_write_free(p.archive);
+    if (!rc && libarchive.write_close(p.archive) != ARCHIVE_OK) rc = archive_fail(p.archive, err);
+    libarchive.write_free(p.archive);
     *totals = p.totals;
     if (fd >= 0) close(fd);
     arena_done(&arena);

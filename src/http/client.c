@@ -1,13 +1,12 @@
 // Unit client.c: libcurl, one call at a time, that another thread can end.
 #include "http/address.h"
+#include "http/curl.h"
 #include "http/exchange.h"
 #include "http/sse.h"
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include <curl/curl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <strings.h>
 
@@ -32,13 +31,6 @@ struct http_client {
     _Atomic bool canceled;
 };
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void init_curl(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 // --- life
 
 static char *copy_or_null(const char *text)
@@ -54,16 +46,19 @@ static void expect_name(struct http_client *client, const char *name)
     bool has_port = where.ptr[where.len - 1] != ']' && where.len > host.len;
     buf_printf(&rule, "::%.*s%s", STR_ARG(where), has_port ? "" : ":");
     client->named_url = address_with_host(client->url, name);
-    client->connect_to = curl_slist_append(NULL, buf_str(&rule).ptr);
+    client->connect_to = libcurl.slist_append(NULL, buf_str(&rule).ptr);
     buf_done(&rule);
 }
 
 struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err)
 {
-    pthread_once(&once, init_curl);
     char *url = address_complete(opts->url);
     if (!url) {
         det_fail(err, DET_EINVAL, "'%s' is not the address of a server", opts->url);
+        return NULL;
+    }
+    if (curl_load(err)) {
+        free(url);
         return NULL;
     }
     struct http_client *client = xcalloc(1, sizeof *client);
@@ -73,8 +68,8 @@ struct http_client *http_client_new(const struct http_client_opts *opts, det_err
     client->hint = copy_or_null(opts->hint);
     client->timeout_us = opts->timeout_us ? opts->timeout_us : CALL_TIMEOUT_US;
     expect_name(client, opts->cert_name);
-    client->multi = curl_multi_init();
-    client->easy = curl_easy_init();
+    client->multi = libcurl.multi_init();
+    client->easy = libcurl.easy_init();
     if (client->multi && client->easy) return client;
     det_fail(err, DET_ENOMEM, "cannot start an HTTP client");
     http_client_free(client);
@@ -84,9 +79,9 @@ struct http_client *http_client_new(const struct http_client_opts *opts, det_err
 void http_client_free(struct http_client *client)
 {
     if (!client) return;
-    curl_easy_cleanup(client->easy);
-    curl_multi_cleanup(client->multi);
-    curl_slist_free_all(client->connect_to);
+    libcurl.easy_cleanup(client->easy);
+    libcurl.multi_cleanup(client->multi);
+    libcurl.slist_free_all(client->connect_to);
     free(client->named_url);
     free(client->url);
     free(client->token);
@@ -98,7 +93,7 @@ void http_client_free(struct http_client *client)
 void http_client_cancel(struct http_client *client)
 {
     atomic_store(&client->canceled, true);
-    curl_multi_wakeup(client->multi);
+    libcurl.multi_wakeup(client->multi);
 }
 
 void http_answer_done(struct http_answer *answer)
@@ -125,7 +120,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
     struct sink *sink = ctx;
     size_t n_bytes = size * n;
     long status = 0;
-    curl_easy_getinfo(sink->client->easy, CURLINFO_RESPONSE_CODE, &status);
+    libcurl.easy_getinfo(sink->client->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!sink->lines || status / 100 != 2) {
         buf_add(&sink->body, bytes, n_bytes);
         return buf_ok(&sink->body) ? n_bytes : 0;
@@ -140,7 +135,8 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
     struct buf line = BUF_INIT(64 << 10);
     if (!value) return list;
     buf_printf(&line, "%s: %s", name, value);
-    struct curl_slist *longer = buf_ok(&line) ? curl_slist_append(list, buf_str(&line).ptr) : NULL;
+    struct curl_slist *longer =
+        buf_ok(&line) ? libcurl.slist_append(list, buf_str(&line).ptr) : NULL;
     buf_done(&line);
     return longer ? longer : list;
 }
@@ -148,7 +144,7 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
 static struct curl_slist *headers_of(const struct http_client *client, const struct http_call *call,
                                      bool is_stream)
 {
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:"); // we do not wait to be asked
+    struct curl_slist *list = libcurl.slist_append(NULL, "Expect:"); // we do not wait to be asked
     struct buf bearer = BUF_INIT(64 << 10);
     if (client->token) buf_printf(&bearer, "Bearer %s", client->token);
     list = add_header(list, "Authorization", client->token ? buf_str(&bearer).ptr : NULL);
@@ -171,9 +167,9 @@ static struct curl_slist *headers_of(const struct http_client *client, const str
 static void set_body(CURL *easy, const struct http_call *call)
 {
     if (call->method == HTTP_GET) return;
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body.ptr ? call->body.ptr : "");
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, http_method_name(call->method));
+    libcurl.easy_setopt(easy, CURLOPT_POSTFIELDS, call->body.ptr ? call->body.ptr : "");
+    libcurl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
+    libcurl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, http_method_name(call->method));
 }
 
 static void set_timeouts(CURL *easy, const struct http_client *client, const struct http_call *call,
@@ -181,37 +177,37 @@ static void set_timeouts(CURL *easy, const struct http_client *client, const str
 {
     int64_t timeout_us = call->timeout_us ? call->timeout_us : client->timeout_us;
     if (is_stream && !call->timeout_us) timeout_us = -1;
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    libcurl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     if (timeout_us > 0) {
-        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
+        libcurl.easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
     } else if (is_stream) {
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
+        libcurl.easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        libcurl.easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
     }
 }
 
 static void set_tls(CURL *easy, const struct http_client *client)
 {
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); // at least
+    libcurl.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2); // at least
     if (client->ca_file) {
-        curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
-        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // and nobody else
+        libcurl.easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+        libcurl.easy_setopt(easy, CURLOPT_CAPATH, NULL); // and nobody else
     }
-    if (client->connect_to) curl_easy_setopt(easy, CURLOPT_CONNECT_TO, client->connect_to);
+    if (client->connect_to) libcurl.easy_setopt(easy, CURLOPT_CONNECT_TO, client->connect_to);
 }
 
 static void prepare(struct http_client *client, const struct http_call *call, struct sink *sink)
 {
     CURL *easy = client->easy;
-    curl_easy_reset(easy);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "det");
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, sink);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, sink->why);
+    libcurl.easy_reset(easy);
+    libcurl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    libcurl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    libcurl.easy_setopt(easy, CURLOPT_USERAGENT, "det");
+    libcurl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    libcurl.easy_setopt(easy, CURLOPT_WRITEDATA, sink);
+    libcurl.easy_setopt(easy, CURLOPT_ERRORBUFFER, sink->why);
     if (address_is_local(client->url))
-        curl_easy_setopt(easy, CURLOPT_PROXY, ""); // whatever the environment says
+        libcurl.easy_setopt(easy, CURLOPT_PROXY, ""); // whatever the environment says
     set_tls(easy, client);
     set_timeouts(easy, client, call, sink->lines != NULL);
     set_body(easy, call);
@@ -222,14 +218,14 @@ static CURLcode transfer(struct http_client *client)
 {
     CURLcode result = CURLE_ABORTED_BY_CALLBACK;
     int running = 1, n_left;
-    curl_multi_add_handle(client->multi, client->easy);
+    libcurl.multi_add_handle(client->multi, client->easy);
     while (running && !atomic_load(&client->canceled)) {
-        curl_multi_perform(client->multi, &running);
-        if (running) curl_multi_poll(client->multi, NULL, 0, 1000, NULL);
+        libcurl.multi_perform(client->multi, &running);
+        if (running) libcurl.multi_poll(client->multi, NULL, 0, 1000, NULL);
     }
-    for (CURLMsg *m; (m = curl_multi_info_read(client->multi, &n_left));)
+    for (CURLMsg *m; (m = libcurl.multi_info_read(client->multi, &n_left));)
         if (m->msg == CURLMSG_DONE) result = m->data.result;
-    curl_multi_remove_handle(client->multi, client->easy);
+    libcurl.multi_remove_handle(client->multi, client->easy);
     return result;
 }
 
@@ -239,15 +235,15 @@ static void perform(struct http_client *client, const struct http_call *call, st
     struct curl_slist *headers = headers_of(client, call, sink->lines != NULL);
     buf_printf(&url, "%s%s", client->named_url ? client->named_url : client->url, call->path);
     prepare(client, call, sink);
-    curl_easy_setopt(client->easy, CURLOPT_URL, buf_ok(&url) ? buf_str(&url).ptr : "");
-    curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
+    libcurl.easy_setopt(client->easy, CURLOPT_URL, buf_ok(&url) ? buf_str(&url).ptr : "");
+    libcurl.easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
     sink->result = transfer(client);
     curl_off_t ready_us = 0;
-    curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &sink->status);
-    curl_easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+    libcurl.easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &sink->status);
+    libcurl.easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
     sink->was_sent = ready_us > 0;
-    curl_easy_setopt(client->easy, CURLOPT_ERRORBUFFER, NULL); // the sink is gone before it
-    curl_slist_free_all(headers);
+    libcurl.easy_setopt(client->easy, CURLOPT_ERRORBUFFER, NULL); // the sink is gone before it
+    libcurl.slist_free_all(headers);
     buf_done(&url);
 }
 
@@ -269,7 +265,7 @@ static int code_of_status(long status)
 // A server that answers, but not as whom we want to talk to.
 static int fail_tls(const struct http_client *client, const struct sink *sink, det_err *err)
 {
-    const char *why = *sink->why ? sink->why : curl_easy_strerror(sink->result);
+    const char *why = *sink->why ? sink->why : libcurl.easy_strerror(sink->result);
     switch ((int)sink->result) {
     case CURLE_SSL_CONNECT_ERROR:
         return det_fail(err, DET_EUNREACHABLE,
@@ -299,7 +295,7 @@ static int fail_tls(const struct http_client *client, const struct sink *sink, d
 
 static int fail_transport(const struct http_client *client, const struct sink *sink, det_err *err)
 {
-    const char *why = curl_easy_strerror(sink->result);
+    const char *why = libcurl.easy_strerror(sink->result);
     if (atomic_load(&client->canceled)) return det_fail(err, DET_ECANCELED, "canceled");
     if (sink->result == CURLE_WRITE_ERROR)
         return det_fail(err, DET_ELIMIT, "the answer of %s is too large", client->url);
@@ -350,7 +346,7 @@ int http_call(struct http_client *client, const struct http_call *call, struct h
     curl_off_t retry_after = 0;
     sink.body.max = call->max_bytes ? call->max_bytes : MAX_ANSWER_BYTES;
     perform(client, call, &sink);
-    curl_easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &retry_after);
+    libcurl.easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &retry_after);
     int rc = judge(client, &sink, err);
     if (rc || !out) {
         buf_done(&sink.body);

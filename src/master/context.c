@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
+#include "sys/library.h"
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -18,6 +19,26 @@
 #include <unistd.h>
 
 enum { PIECE_BYTES = 64 << 10, MAX_RATIO = 1000, RATIO_FREE_BYTES = 16 << 20 };
+
+// clang-format off
+#define ARCHIVE_FUNCTIONS(F)                                                                        \
+    F(archive, read_new) F(archive, read_free) F(archive, read_support_format_tar)                  \
+    F(archive, read_support_format_empty) F(archive, read_support_filter_gzip)                      \
+    F(archive, read_support_filter_zstd) F(archive, read_open_memory)                               \
+    F(archive, read_open_filename) F(archive, read_next_header) F(archive, read_data)               \
+    F(archive, entry_filetype) F(archive, entry_pathname) F(archive, entry_hardlink)                \
+    F(archive, entry_perm) F(archive, error_string)
+// clang-format on
+
+static struct {
+    ARCHIVE_FUNCTIONS(LIBRARY_MEMBER)
+} libarchive;
+static const char *const names[] = {ARCHIVE_FUNCTIONS(LIBRARY_NAME)};
+static struct library library = {.files = {"libarchive.so.13"},
+                                 .package = "libarchive13",
+                                 .names = names,
+                                 .n = STATIC_LEN(names),
+                                 .functions = &libarchive};
 
 // Goes through an archive; writes below dir_fd, or only looks if that is -1.
 struct walk {
@@ -32,17 +53,17 @@ struct walk {
 
 static int fail(struct walk *w, det_err *err)
 {
-    const char *why = archive_error_string(w->archive);
+    const char *why = libarchive.error_string(w->archive);
     return det_fail(err, DET_EINVAL, "the archive cannot be read: %s", why ? why : "it is damaged");
 }
 
 static struct archive *new_reader(void)
 {
-    struct archive *a = archive_read_new();
-    archive_read_support_format_tar(a);
-    archive_read_support_format_empty(a);
-    archive_read_support_filter_gzip(a);
-    archive_read_support_filter_zstd(a);
+    struct archive *a = libarchive.read_new();
+    libarchive.read_support_format_tar(a);
+    libarchive.read_support_format_empty(a);
+    libarchive.read_support_filter_gzip(a);
+    libarchive.read_support_filter_zstd(a);
     return a;
 }
 
@@ -68,9 +89,9 @@ static const char *check_name(const char *name, struct arena *arena, det_err *er
 
 static int check_entry(struct walk *w, struct archive_entry *entry, det_err *err)
 {
-    mode_t type = archive_entry_filetype(entry);
-    const char *name = archive_entry_pathname(entry);
-    if (archive_entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
+    mode_t type = libarchive.entry_filetype(entry);
+    const char *name = libarchive.entry_pathname(entry);
+    if (libarchive.entry_hardlink(entry) || (type != AE_IFREG && type != AE_IFDIR))
         return det_fail(err, DET_EINVAL,
                         "the archive has '%.100s', which is neither a file nor a directory",
                         name ? name : "");
@@ -110,7 +131,7 @@ static int copy_data(struct walk *w, int fd, const char *name, det_err *err)
 {
     char piece[PIECE_BYTES];
     for (;;) {
-        la_ssize_t n = archive_read_data(w->archive, piece, sizeof piece);
+        la_ssize_t n = libarchive.read_data(w->archive, piece, sizeof piece);
         if (n == 0) return 0;
         if (n < 0) return fail(w, err);
         int rc = check_size(w, (size_t)n, err);
@@ -135,7 +156,7 @@ static int open_parent(struct walk *w, const char *name, struct arena *arena, co
 static int unpack_file(struct walk *w, struct archive_entry *entry, const char *name,
                        struct arena *arena, det_err *err)
 {
-    mode_t mode = archive_entry_perm(entry) & 0100 ? 0755 : 0644;
+    mode_t mode = libarchive.entry_perm(entry) & 0100 ? 0755 : 0644;
     const char *base;
     int parent = -1, fd = -1;
     int rc = open_parent(w, name, arena, &base, &parent, err);
@@ -186,8 +207,8 @@ static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     int rc = check_entry(w, entry, err);
-    const char *name = rc ? NULL : check_name(archive_entry_pathname(entry), &arena, err);
-    bool folder = archive_entry_filetype(entry) == AE_IFDIR;
+    const char *name = rc ? NULL : check_name(libarchive.entry_pathname(entry), &arena, err);
+    bool folder = libarchive.entry_filetype(entry) == AE_IFDIR;
     if (!rc && !name)
         rc = DET_EINVAL;
     else if (!rc && !*name && !folder)
@@ -205,7 +226,7 @@ static int do_entries(struct walk *w, det_err *err)
 {
     struct archive_entry *entry;
     int rc = 0, code;
-    while (!rc && (code = archive_read_next_header(w->archive, &entry)) == ARCHIVE_OK)
+    while (!rc && (code = libarchive.read_next_header(w->archive, &entry)) == ARCHIVE_OK)
         rc = do_entry(w, entry, err);
     if (!rc && code != ARCHIVE_EOF) rc = fail(w, err);
     if (!rc) rc = check_names(w, err);
@@ -234,11 +255,12 @@ static int keep(struct str archive, const char *path, det_err *err)
 
 int context_keep(struct str archive, const char *dir, struct context_info *out, det_err *err)
 {
+    int rc = library_load(&library, err);
+    if (rc) return rc;
     struct walk w = {new_reader(), .dir_fd = -1, .packed_bytes = (int64_t)archive.len};
     struct arena arena = ARENA_INIT;
-    int rc = 0;
     randombytes_buf(&w.key, sizeof w.key);
-    if (archive_read_open_memory(w.archive, archive.ptr, archive.len) != ARCHIVE_OK)
+    if (libarchive.read_open_memory(w.archive, archive.ptr, archive.len) != ARCHIVE_OK)
         rc = fail(&w, err);
     if (!rc) rc = do_entries(&w, err);
     if (!rc) {
@@ -247,21 +269,23 @@ int context_keep(struct str archive, const char *dir, struct context_info *out, 
         rc = keep(archive, arena_printf(&arena, "%s/%s", dir, info.name), err);
         if (!rc) *out = info;
     }
-    archive_read_free(w.archive);
+    libarchive.read_free(w.archive);
     arena_done(&arena);
     return rc;
 }
 
 int context_unpack(const char *archive, const char *dir, det_err *err)
 {
+    int rc = library_load(&library, err);
+    if (rc) return rc;
     struct walk w = {new_reader(), .dir_fd = -1};
     struct stat st;
-    int rc = dir_open(dir, DIR_CREATE, &w.dir_fd, err);
+    rc = dir_open(dir, DIR_CREATE, &w.dir_fd, err);
     if (!rc && !stat(archive, &st)) w.packed_bytes = st.st_size;
-    if (!rc && archive_read_open_filename(w.archive, archive, PIECE_BYTES) != ARCHIVE_OK)
+    if (!rc && libarchive.read_open_filename(w.archive, archive, PIECE_BYTES) != ARCHIVE_OK)
         rc = fail(&w, err);
     if (!rc) rc = do_entries(&w, err);
-    archive_read_free(w.archive);
+    libarchive.read_free(w.archive);
     if (w.dir_fd >= 0) close(w.dir_fd);
     return rc;
 }

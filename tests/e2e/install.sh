@@ -35,7 +35,7 @@ expect_status 0
 LD_LIBRARY_PATH=$library trains ./by-pkg-config
 
 run cc -o static "$sources/examples/plain/mnist.c" $(pkg-config --cflags det) "$library/libdet.a" \
-    $(pkg-config --libs zlib libjpeg libpng jansson yaml-0.1 libmicrohttpd gnutls libcurl) -lm
+    $(pkg-config --libs zlib libjpeg libpng jansson yaml-0.1 libmicrohttpd gnutls) -lm
 expect_status 0
 trains ./static
 

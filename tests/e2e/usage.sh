@@ -87,3 +87,12 @@ run env FORCE_COLOR=1 "$det" confg
 expect_err "$escape[31mdet: there is no command"
 run env FORCE_COLOR=1 NO_COLOR=1 "$det" confg
 expect_err_without "$escape"
+
+# Libraries with many others behind them are loaded when they are needed; without them the rest works.
+mkdir bad
+for name in libcurl-gnutls.so.4 libcurl.so.4 libarchive.so.13; do echo "no library" >bad/$name; done
+run env LD_LIBRARY_PATH="$tmp/bad" "$det" version
+expect_status 0
+run env LD_LIBRARY_PATH="$tmp/bad" "$det" slot list -m 127.0.0.1:1
+expect_status 1
+expect_err "install the package libcurl3-gnutls"
