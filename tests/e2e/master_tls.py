@@ -51,7 +51,7 @@ def make_certificates(folder):
 
 def test_a_whole_experiment(det):
     with Master(det, '--tls', '--slots', '2') as m, tempfile.TemporaryDirectory() as to:
-        onevar, generic = os.path.join(EXAMPLES, 'onevar'), os.path.join(EXAMPLES, 'generic')
+        onevar, others = os.path.join(EXAMPLES, 'onevar'), os.path.join(EXAMPLES, 'generic')
         out = good(det, 'experiment', 'create', os.path.join(onevar, 'const.yaml'), onevar, '-f', home=m.data)
         expect('its end', 'Experiment 1: COMPLETED' in out, True)
         logs = good(det, 'trial', 'logs', '1', '-f', home=m.data)
@@ -62,17 +62,31 @@ def test_a_whole_experiment(det):
         good(det, 'checkpoint', 'download', uuid, os.path.join(to, 'ckpt'), home=m.data)
         expect('downloaded', os.path.isfile(os.path.join(to, 'ckpt', 'state-dict.pth')), True)
         for name in ('shell.yaml', 'python.yaml'):
-            good(det, 'experiment', 'create', os.path.join(generic, name), generic, '-f', home=m.data)
+            good(det, 'experiment', 'create', os.path.join(others, name), others, '-f', home=m.data)
         expect('states', [m.experiment(e)['state'] for e in (1, 2, 3)], ['STATE_COMPLETED'] * 3)
         status, text = m.call('GET', '/metrics')
         expect('/metrics', (status, b'det_http_requests_total' in text), (200, True))
         expect('reference', '/api/v1/experiments' in m.get('/api/openapi.json')['paths'], True)
 
 
+def generic(det, epochs):
+    """The configuration of a program that uses the library."""
+    command = os.path.join(os.path.dirname(os.path.abspath(det)), 'example_generic')
+    return f'entrypoint: {command}\nsearcher: {{name: single, metric: loss, max_length: {{epochs: {epochs}}}}}'
+
+
+def test_a_task_hears_at_once_that_it_is_paused(det):
+    with Master(det, '--tls') as m:
+        e = m.create(generic(det, 1000000))
+        wait_for(lambda: m.trial(1)['totalBatchesProcessed'] > 0, 'some reports')
+        m.post(f'experiments/{e}/pause')  # by a request that waits
+        wait_for(lambda: m.allocations(1)[0]['state'] == 'STATE_TERMINATED', 'the pause')
+        expect('exit', m.allocations(1)[0]['exit'], 'PREEMPTED')
+
+
 def test_a_task_goes_on_with_the_next_master(det):
     with Master(det, '--tls') as m:
-        command = os.path.join(os.path.dirname(os.path.abspath(det)), 'example_generic')
-        e = m.create(f'entrypoint: {command}\nsearcher: {{name: single, metric: loss, max_length: {{epochs: 100}}}}')
+        e = m.create(generic(det, 100))
 
         def n_reports():
             return len(m.get('trials/1/series?group=validation&name=loss&maxDatapoints=100000')['data'])
@@ -124,10 +138,9 @@ def test_whom_clients_trust(det):
                       DET_MASTER_CERT_FILE=os.path.join(other.data, 'master.pem'))
             with Master(det) as plain:
                 fails(det, 'begins with http://', 'slot', 'list', '-m', 'https://' + plain.host, home=away)
-            command = os.path.join(os.path.dirname(os.path.abspath(det)), 'example_generic')
             config = os.path.join(away, 'config.yaml')
             with open(config, 'w') as f:
-                f.write(f'entrypoint: {command}\nsearcher: {{name: single, metric: loss, max_length: {{epochs: 2}}}}')
+                f.write(generic(det, 2))
             good(det, 'experiment', 'create', config, '-f', home=m.data)
 
 

@@ -364,6 +364,25 @@ static void test_old_versions__are_refused(void **state)
     }
 }
 
+// A page of somebody else's cannot show its own name in our certificate, so any Host is good.
+static void test_host__may_be_any_name_of_the_server(void **state)
+{
+    (void)state;
+    static const char request[] = "GET / HTTP/1.1\r\nHost: det.example.org:8080\r\n\r\n";
+    char heard[4096] = "";
+    gnutls_session_t session;
+    int fd = dial(&serve);
+    assert_int_equal(shake_hands(&session, fd, "NORMAL"), 0);
+    gnutls_record_send(session, request, sizeof request - 1);
+    ssize_t n;
+    do
+        n = gnutls_record_recv(session, heard, sizeof heard - 1);
+    while (n < 0 && !gnutls_error_is_fatal((int)n));
+    assert_int_equal(status_of(heard), 200);
+    gnutls_deinit(session);
+    close(fd);
+}
+
 // --- the slow
 
 static bool has_no_connections(const struct http_stats *stats)
@@ -454,6 +473,7 @@ int main(void)
         T(test_plain_client__is_told_to_use_https),
         T(test_tls_client__of_a_plain_server_is_told_to_use_http),
         T(test_old_versions__are_refused),
+        T(test_host__may_be_any_name_of_the_server),
         cmocka_unit_test_setup_teardown(test_slow__handshake_is_cut_off, setup_hasty, teardown),
         cmocka_unit_test_setup_teardown(test_slow__request_and_reader_are_cut_off, setup_hasty,
                                         teardown),
