@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -125,21 +127,16 @@ pid_t own_master_start(const char *const *options, enum own_master_life life)
     return pid;
 }
 
-// A child of ours that has ended is still there until it is waited for.
-static bool is_alive(pid_t pid)
-{
-    if (waitpid(pid, NULL, WNOHANG) == pid) return false;
-    return !kill(pid, 0) || errno == EPERM;
-}
-
+// By a descriptor, which tells that it has ended even if nobody has asked for its status yet.
 bool own_master_stop(pid_t pid)
 {
-    if (kill(pid, SIGTERM)) {
+    struct pollfd process = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+    bool ended = false;
+    if (process.fd < 0 || kill(pid, SIGTERM))
         print_error("cannot stop process %d: %s", (int)pid, strerror(errno));
-        return false;
-    }
-    for (int ms = 0; ms < STOP_MS; ms += STEP_MS, pause_ms(STEP_MS))
-        if (!is_alive(pid)) return true;
-    print_error("the master (process %d) did not stop within %d s", (int)pid, STOP_MS / 1000);
-    return false;
+    else if (!(ended = poll(&process, 1, STOP_MS) == 1))
+        print_error("the master (process %d) did not stop within %d s", (int)pid, STOP_MS / 1000);
+    if (process.fd >= 0) close(process.fd);
+    waitpid(pid, NULL, WNOHANG); // it may be a child of ours
+    return ended;
 }
