@@ -1,5 +1,5 @@
 // base/str.h: a piece of text or bytes that somebody else owns: pointer and length.
-//   STR(literal)  str_from  str_eq  str_eqz  str_starts  str_ends  str_cut
+//   STR(literal)  str_from  str_eq  str_eqz  str_order  str_starts  str_ends  str_cut
 #pragma once
 
 #include "base/banned.h"
@@ -27,6 +27,14 @@ static inline bool str_eq(struct str a, struct str b)
 static inline bool str_eqz(struct str a, const char *z)
 {
     return str_eq(a, str_from(z));
+}
+
+// By bytes: negative, 0 or positive.
+static inline int str_order(struct str a, struct str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int order = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
 static inline bool str_starts(struct str s, struct str prefix)

@@ -29,9 +29,8 @@ struct journal {
     // The taker's own.
     int64_t at, n_noted; // where the next line begins; entries that an "acked" line covers
     struct buf ahead;    // what was read from there
-    struct buf current;  // the entry it holds
-    int64_t current_number;
-    size_t current_bytes; // of its line; 0: none is held
+    size_t n_given;      // bytes of it that were given and may be given again
+    struct buf current;  // the entry that was given last
 };
 
 // --- writing
@@ -133,16 +132,17 @@ static int64_t published_size(struct journal *j)
     return size;
 }
 
-// Finds the line at j->at. 1: *out, without its end; 0: there is no whole line yet.
+// Finds the line behind what was given. 1: *out, without its end; 0: there is no whole line yet.
 static int peek_line(struct journal *j, struct str *out, det_err *err)
 {
     char piece[READ_BYTES];
     int64_t size = published_size(j);
     for (;;) {
         struct str have = buf_str(&j->ahead);
-        const char *end = have.len ? memchr(have.ptr, '\n', have.len) : NULL;
+        const char *begin = have.ptr + j->n_given;
+        const char *end = have.len ? memchr(begin, '\n', have.len - j->n_given) : NULL;
         if (end) {
-            *out = (struct str){have.ptr, (size_t)(end - have.ptr)};
+            *out = (struct str){begin, (size_t)(end - begin)};
             return 1;
         }
         int64_t from = j->at + (int64_t)have.len, n = MIN(size - from, (int64_t)READ_BYTES);
@@ -165,15 +165,14 @@ static void pass_line(struct journal *j, size_t n_bytes)
 }
 
 // Copies the entry, because more may be read while it is being sent.
-static void hold(struct journal *j, const struct line *line, size_t n_bytes,
+static void give(struct journal *j, const struct line *line, size_t n_bytes,
                  struct journal_entry *out)
 {
     buf_clear(&j->current);
     buf_add(&j->current, line->word.ptr, line->word.len);
     buf_addc(&j->current, 0);
     buf_add(&j->current, line->rest.ptr, line->rest.len);
-    j->current_bytes = n_bytes;
-    j->current_number = line->number;
+    j->n_given += n_bytes;
     *out = (struct journal_entry){
         .number = line->number,
         .path = j->current.ptr,
@@ -182,7 +181,7 @@ static void hold(struct journal *j, const struct line *line, size_t n_bytes,
     snprintf(out->key, sizeof out->key, "%s:%lld", j->id, (long long)line->number);
 }
 
-int journal_next(struct journal *j, struct journal_entry *out, det_err *err)
+int journal_more(struct journal *j, struct journal_entry *out, det_err *err)
 {
     struct str text;
     for (int rc; (rc = peek_line(j, &text, err)) != 0;) {
@@ -190,23 +189,29 @@ int journal_next(struct journal *j, struct journal_entry *out, det_err *err)
         if (rc < 0) return rc;
         if (!parse_line(text, &line))
             return det_fail(err, DET_ECORRUPT, "'%s' is damaged after byte %lld", j->path,
-                            (long long)j->at);
+                            (long long)j->at + (long long)j->n_given);
         if (line.number > j->n_taken && !str_eqz(line.word, "acked")) {
-            hold(j, &line, text.len + 1, out);
+            give(j, &line, text.len + 1, out);
             return 1;
         }
-        pass_line(j, text.len + 1);
+        if (j->n_given)
+            j->n_given += text.len + 1;
+        else
+            pass_line(j, text.len + 1);
     }
     return 0;
 }
 
-void journal_taken(struct journal *j)
+int journal_next(struct journal *j, struct journal_entry *out, det_err *err)
 {
-    ASSERT(j->current_bytes);
-    pass_line(j, j->current_bytes);
-    j->current_bytes = 0;
+    j->n_given = 0;
+    return journal_more(j, out, err);
+}
+
+void journal_taken(struct journal *j, int64_t number)
+{
     pthread_mutex_lock(&j->lock);
-    j->n_taken = j->current_number;
+    j->n_taken = number;
     pthread_mutex_unlock(&j->lock);
 }
 
@@ -232,7 +237,7 @@ static struct journal *journal_new(const char *path, int fd)
     j->path = xstrdup(path);
     j->fd = fd;
     j->line = BUF_INIT(JOURNAL_MAX_LINE);
-    j->ahead = BUF_INIT(JOURNAL_MAX_LINE + READ_BYTES);
+    j->ahead = BUF_INIT(2 * JOURNAL_MAX_LINE + READ_BYTES); // what was given, and a line
     j->current = BUF_INIT(JOURNAL_MAX_LINE + 1);
     return j;
 }

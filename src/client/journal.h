@@ -39,12 +39,14 @@ struct journal_entry {
     int64_t number;
     char key[JOURNAL_KEY_BYTES]; // the same whenever this entry is sent
     const char *path;
-    struct str body; // both valid until the next journal_next() of this thread
+    struct str body; // both valid until the next call that gives an entry
 };
 
 // The first entry that was not taken. 1: *out; 0: none now; DET_ECORRUPT: the rest is damaged.
 int journal_next(struct journal *j, struct journal_entry *out, det_err *err);
-void journal_taken(struct journal *j); // the entry of journal_next() needs not be sent again
+// The one behind what journal_next(), or this, gave last. The same results.
+int journal_more(struct journal *j, struct journal_entry *out, det_err *err);
+void journal_taken(struct journal *j, int64_t number);   // all up to it need not be sent again
 int journal_note_taken(struct journal *j, det_err *err); // on disk, too
 
 int64_t journal_n_waiting(struct journal *j);

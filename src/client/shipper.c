@@ -5,10 +5,14 @@
 // and the error kept for whoever asks next); not now (no answer, 5xx, 429: tried again after a
 // while). When the master does not know us any more (401, 403: the allocation has ended, or another
 // run has taken its place) nothing that follows would be taken either: it is over.
+//
+// What waits is sent in batches. The master takes a batch or refuses it as a whole; one that is
+// refused is sent again entry by entry, which tells the bad ones from the good ones.
 #include "client/shipper.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "client/batch.h"
 #include "sys/clock.h"
 #include <pthread.h>
 #include <time.h>
@@ -22,6 +26,9 @@ enum {
 struct shipper {
     struct journal *journal;
     struct http_client *client;
+    struct batch batch; // being sent
+    int64_t
+        alone_until; // the number of the last entry that goes alone, because a batch was refused
     pthread_t thread;
     pthread_mutex_t lock; // of all below
     pthread_cond_t changed;
@@ -72,21 +79,24 @@ static void keep_error(struct shipper *s, const det_err *err)
     pthread_mutex_unlock(&s->lock);
 }
 
-// Sends one entry. False: it must be sent again.
-static bool send_entry(struct shipper *s, const struct journal_entry *entry)
+enum sent { TAKEN, NOT_NOW, REFUSED };
+
+static enum sent send_batch(struct shipper *s)
 {
+    const struct batch *b = &s->batch;
     det_err err = {0};
     const struct http_call call = {.method = HTTP_POST,
-                                   .path = entry->path,
-                                   .body = entry->body,
-                                   .idempotency_key = entry->key};
+                                   .path = buf_str(&b->path).ptr,
+                                   .body = buf_str(&b->body),
+                                   .idempotency_key = b->key};
     int rc = http_call(s->client, &call, NULL, &err);
-    if (rc == DET_ECANCELED || is_transient(rc)) return false;
-    if (rc) {
+    if (rc == DET_ECANCELED || is_transient(rc)) return NOT_NOW;
+    if (rc && b->n > 1 && !is_final(rc)) return REFUSED;
+    if (rc) { // passed over, as if it had been taken
         det_wrap(&err, "the master refused a report");
         keep_error(s, &err);
     }
-    return true;
+    return TAKEN;
 }
 
 static bool goes_on(struct shipper *s)
@@ -97,25 +107,30 @@ static bool goes_on(struct shipper *s)
     return go_on;
 }
 
+static void wait_longer(struct shipper *s, int64_t *delay_us)
+{
+    pthread_mutex_lock(&s->lock);
+    pause_for(s, *delay_us);
+    pthread_mutex_unlock(&s->lock);
+    *delay_us = MIN(2 * *delay_us, (int64_t)LONGEST_DELAY_US);
+}
+
 // Delivers until nothing waits. False: it is over, or something is wrong with the journal.
 static bool deliver_all(struct shipper *s)
 {
-    struct journal_entry entry;
     det_err err = {0};
     int64_t delay_us = FIRST_DELAY_US, synced_us = clock_mono_us();
     while (goes_on(s)) {
-        int rc = journal_next(s->journal, &entry, &err);
+        int rc = batch_next(&s->batch, s->journal, s->alone_until, &err);
         if (rc < 0) keep_error(s, &err);
         if (rc <= 0) return rc == 0;
-        if (send_entry(s, &entry)) {
+        enum sent sent = send_batch(s);
+        if (sent == NOT_NOW)
+            wait_longer(s, &delay_us);
+        else
             delay_us = FIRST_DELAY_US;
-            if (goes_on(s)) journal_taken(s->journal);
-        } else {
-            pthread_mutex_lock(&s->lock);
-            pause_for(s, delay_us);
-            pthread_mutex_unlock(&s->lock);
-            delay_us = MIN(2 * delay_us, (int64_t)LONGEST_DELAY_US);
-        }
+        if (sent == REFUSED) s->alone_until = s->batch.last;
+        if (sent == TAKEN && goes_on(s)) journal_taken(s->journal, s->batch.last);
         if (clock_mono_us() - synced_us > SYNC_EVERY_US) {
             journal_note_taken(s->journal, NULL);
             journal_sync(s->journal, NULL); // a failure shows itself when something is added
@@ -159,6 +174,7 @@ int shipper_start(struct journal *j, const struct http_client_opts *master, stru
     pthread_condattr_t attr;
     s->journal = j;
     s->client = client;
+    s->batch = BATCH_INIT;
     pthread_mutex_init(&s->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -169,6 +185,7 @@ int shipper_start(struct journal *j, const struct http_client_opts *master, stru
         return det_ok(err);
     }
     http_client_free(client);
+    batch_done(&s->batch);
     free(s);
     return det_fail(err, DET_ENOMEM, "cannot start a thread");
 }
@@ -225,5 +242,6 @@ void shipper_stop(struct shipper *s)
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     http_client_free(s->client);
+    batch_done(&s->batch);
     free(s);
 }

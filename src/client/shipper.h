@@ -1,4 +1,4 @@
-// client/shipper.h: the thread that delivers a journal to the master: in order, one entry at a
+// client/shipper.h: the thread that delivers a journal to the master: in order, one request at a
 // time, again and again while the master is away.
 #pragma once
 

@@ -157,16 +157,10 @@ static int by_place(const void *a, const void *b)
     return (x->header_at > y->header_at) - (x->header_at < y->header_at);
 }
 
-static int compare_names(struct str a, struct str b)
-{
-    int order = memcmp(a.ptr, b.ptr, MIN(a.len, b.len));
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int by_name(const void *a, const void *b)
 {
     const struct zip_entry *x = a, *y = b;
-    return compare_names(x->name, y->name);
+    return str_order(x->name, y->name);
 }
 
 static int check_overlap(struct zip *z, det_err *err)

@@ -30,14 +30,15 @@ static int later(struct http_request *req)
 static struct pending_key **bucket_of(struct master *m, const char *key)
 {
     struct hash_key secret;
+    struct str scope = key_scope(key);
     memcpy(&secret, m->token_key, sizeof secret);
-    return &m->pending_keys[hash_bytes(&secret, key, strlen(key)) % PENDING_BUCKETS];
+    return &m->pending_keys[hash_bytes(&secret, scope.ptr, scope.len) % PENDING_BUCKETS];
 }
 
 static bool is_pending(struct master *m, const char *key)
 {
     for (const struct pending_key *p = *bucket_of(m, key); p; p = p->next)
-        if (str_eqz(str_from(p->key), key)) return true;
+        if (str_eq(key_scope(p->key), key_scope(key))) return true;
     return false;
 }
 
@@ -57,19 +58,20 @@ static void handle_again(void *ctx, int code, const det_err *why)
     if (code) http_reply_error(req, &err);
 }
 
-struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
+struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
+                              det_err *err)
 {
     struct master *m = req->user;
     const char *key = http_header(req, "Idempotency-Key");
-    bool used = false;
+    struct key_found found = {false, 0};
     *rc = 0;
     if (db_is_full(m->db))
         *rc =
             det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
     else if (key)
-        *rc = key_is_used(req, key, &used, err);
+        *rc = key_find(req, key, n_items, &found, err);
     if (*rc) return NULL;
-    if (used) {
+    if (found.used) {
         http_reply_empty(req);
         return NULL;
     }
@@ -78,7 +80,14 @@ struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
         *rc = later(req);
         return NULL;
     }
+    *n_done = found.n_done;
     return db_tx_new(m->db);
+}
+
+struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
+{
+    size_t n_done;
+    return api_begin_items(req, 1, &n_done, rc, err); // one is done, or it is not
 }
 
 static void remove_key(const struct pending_key *p)

@@ -17,6 +17,10 @@
 // full, and answers a request whose Idempotency-Key was used before.
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err);
 
+// The same for a request with n_items of a kind, of which the first *n_done were done before.
+struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
+                              det_err *err);
+
 // After a failure (rc) throws the transaction away and returns rc; else submits it and answers when
 // it is durable: with json (taken), or {}.
 int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *json);

@@ -199,16 +199,21 @@ static const struct field metrics_fields[] = {
 static const struct field_table metrics_table = {.size = sizeof(struct metrics_body),
                                                  FIELD_ROWS(metrics_fields)};
 
-static struct metric_report report_of(struct live_trial *t, const struct metrics_body *body,
-                                      size_t i)
+static const struct metric_report *reports_of(struct http_request *req)
 {
-    const struct report_body *r = &body->reports.items[i];
-    return (struct metric_report){.trial_id = t->row.id,
-                                  .run_id = body->run_id,
-                                  .group = r->group,
-                                  .steps_completed = r->steps,
-                                  .time_us = r->time_us ? r->time_us : clock_unix_us(),
-                                  .metrics = r->metrics};
+    const struct metrics_body *body = req->input;
+    size_t n = body->reports.n;
+    struct metric_report *all = arena_array(req->arena, n, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        const struct report_body *r = &body->reports.items[i];
+        all[i] = (struct metric_report){.trial_id = own_trial(req)->row.id,
+                                        .run_id = body->run_id,
+                                        .group = r->group,
+                                        .steps_completed = r->steps,
+                                        .time_us = r->time_us ? r->time_us : clock_unix_us(),
+                                        .metrics = r->metrics};
+    }
+    return all;
 }
 
 static void take_metrics_again(void *ctx, int code, const det_err *err);
@@ -218,22 +223,21 @@ static int take_metrics(struct http_request *req, bool all_durable, det_err *err
     const struct metrics_body *body = req->input;
     struct live_trial *t = own_trial(req);
     bool again = false;
+    size_t n = body->reports.n, n_done;
     int rc;
-    struct db_tx *tx = api_begin(req, &rc, err);
+    struct db_tx *tx = api_begin_items(req, n, &n_done, &rc, err);
     if (!tx) return rc;
-    for (size_t i = 0; !rc && !again && i < body->reports.n; i++) {
-        struct metric_report r = report_of(t, body, i);
-        rc = report_check(t, &r, all_durable, &again, err);
-    }
+    const struct metric_report *all = reports_of(req);
+    rc = report_check_batch(t, all + n_done, n - n_done, err);
+    for (size_t i = n_done; !rc && !again && i < n; i++)
+        rc = report_check(t, &all[i], all_durable, &again, err);
     if (!rc && again) {
         db_tx_submit(tx, take_metrics_again, req);
         identity_of(req)->waits = true;
         return http_later(req);
     }
-    for (size_t i = 0; !rc && i < body->reports.n; i++) {
-        struct metric_report r = report_of(t, body, i);
-        rc = report_metrics(t, &r, tx, err);
-    }
+    for (size_t i = n_done; !rc && i < n; i++)
+        rc = report_metrics(t, &all[i], tx, err);
     if (!rc) {
         db_trial_advance(tx, t->row.id, t->row.total_batches);
         experiment_settle(t->experiment, tx);

@@ -7,6 +7,8 @@
 #include "sys/log.h"
 #include <math.h>
 
+enum { MAX_GROUPS = 1000 }; // of a run; they are searched one by one
+
 static const char validation[] = "validation";
 
 void trial_forget_reports(struct live_trial *t)
@@ -17,6 +19,14 @@ void trial_forget_reports(struct live_trial *t)
         free(r);
     }
     t->reported = NULL;
+}
+
+static bool has_group(const struct live_trial *t, int64_t run, const char *group)
+{
+    const struct reported *r = t->reported_run == run ? t->reported : NULL;
+    while (r && !str_eqz(str_from(r->group), group))
+        r = r->next;
+    return r;
 }
 
 static struct reported *find_group(struct live_trial *t, const char *group)
@@ -135,6 +145,12 @@ static int check_report(const struct live_trial *t, const struct metric_report *
     return 0;
 }
 
+static int fail_twice(const char *name, const char *group, int64_t steps, det_err *err)
+{
+    return det_fail(err, DET_ESTATE, "metric '%.60s' of '%.40s' was reported for step %lld before",
+                    name, group, (long long)steps);
+}
+
 // Reports of the same step are joined; that works only if their names differ.
 static int check_names(struct live_trial *t, const struct metric_report *r, det_err *err)
 {
@@ -147,9 +163,7 @@ static int check_names(struct live_trial *t, const struct metric_report *r, det_
     bool same = !rc && list.n && old->steps_completed == r->steps_completed;
     for (const struct doc *d = r->metrics->first; same && !rc && d; d = d->next)
         if (doc_find(old->metrics, d->key.ptr))
-            rc = det_fail(err, DET_ESTATE,
-                          "metric '%.60s' of '%.40s' was reported for step %lld before", d->key.ptr,
-                          r->group, (long long)r->steps_completed);
+            rc = fail_twice(d->key.ptr, r->group, r->steps_completed, err);
     arena_done(&arena);
     return rc;
 }
@@ -164,6 +178,67 @@ int report_check(struct live_trial *t, const struct metric_report *r, bool all_d
     *again = !all_durable;
     return all_durable ? check_names(t, r, err) : 0;
 }
+
+// --- batches
+
+// A metric of a batch, to be sorted.
+struct reported_name {
+    struct str group, name; // name "": of the report itself
+    int64_t steps;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct reported_name *x = a, *y = b;
+    int order = str_order(x->group, y->group);
+    if (!order) order = (x->steps > y->steps) - (x->steps < y->steps);
+    return order ? order : str_order(x->name, y->name);
+}
+
+static struct reported_name *sort_names(const struct metric_report *all, size_t n,
+                                        struct arena *arena, size_t *n_names)
+{
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < n; i++, count++)
+        for (const struct doc *d = all[i].metrics->first; d; d = d->next)
+            count++;
+    struct reported_name *names = arena_array(arena, count, sizeof *names);
+    for (size_t i = 0; i < n; i++) {
+        struct reported_name of = {str_from(all[i].group), STR(""), all[i].steps_completed};
+        names[at++] = of;
+        for (const struct doc *d = all[i].metrics->first; d; d = d->next) {
+            of.name = d->key;
+            names[at++] = of;
+        }
+    }
+    if (count) qsort(names, count, sizeof *names, by_place);
+    *n_names = count;
+    return names;
+}
+
+int report_check_batch(struct live_trial *t, const struct metric_report *all, size_t n,
+                       det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    size_t n_names, n_groups = 0;
+    const struct reported_name *names = sort_names(all, n, &arena, &n_names);
+    int rc = 0;
+    for (const struct reported *r = t->reported; n && r; r = r->next)
+        n_groups += t->reported_run == all[0].run_id;
+    for (size_t i = 0; !rc && i < n_names; i++) {
+        const struct reported_name *x = &names[i], *before = i ? x - 1 : NULL;
+        if (!before || !str_eq(x->group, before->group))
+            n_groups += !has_group(t, all[0].run_id, x->group.ptr);
+        else if (x->name.len && !by_place(x, before))
+            rc = fail_twice(x->name.ptr, x->group.ptr, x->steps, err);
+    }
+    if (!rc && n_groups > MAX_GROUPS)
+        rc = det_fail(err, DET_ELIMIT, "a run reports metrics of more than %d groups", MAX_GROUPS);
+    arena_done(&arena);
+    return rc;
+}
+
+// --- what a validation does
 
 // A search that goes by a metric such as seconds or epochs watches the validations themselves: an
 // operation is complete when a report is as far.

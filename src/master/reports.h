@@ -7,6 +7,9 @@
 // ask again then, and say so.
 int report_check(struct live_trial *t, const struct metric_report *r, bool all_durable, bool *again,
                  det_err *err);
+// The same for what a batch of them has in common.
+int report_check_batch(struct live_trial *t, const struct metric_report *all, size_t n,
+                       det_err *err);
 // Takes one that was checked.
 int report_metrics(struct live_trial *t, const struct metric_report *r, struct db_tx *tx,
                    det_err *err);

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         while (journal_next(journal, &entry, NULL) == 1) {
             ASSERT(entry.number > last && entry.path[0] && entry.key[0]);
             last = entry.number;
-            journal_taken(journal);
+            journal_taken(journal, entry.number);
             n++;
         }
         ASSERT((size_t)n <= size);

@@ -19,12 +19,14 @@ struct fake_master {
     } heard[FAKE_MAX]; // each key once
     int n_heard;
     int n_doubles;     // keys that came again
+    int n_batches;     // requests with several reports
     int n_fail;        // so many requests are answered 503
     int n_mute;        // so many new ones are carried out, but the answer never comes
     int refuse_status; // of requests for refuse_path
     const char *refuse_path;
-    const char *operation; // answer to searcher/operation
-    bool one_operation;    // there is no other when it was completed
+    const char *refuse_text; // and a body that has this; NULL: any
+    const char *operation;   // answer to searcher/operation
+    bool one_operation;      // there is no other when it was completed
     bool has_completed;
     const char *best;
     bool preempt;
@@ -38,9 +40,8 @@ struct fake_master {
 static struct fake_master fake;
 
 // False if it was heard before.
-static inline bool fake_note(struct http_request *req, const char *path)
+static inline bool fake_note_one(const char *path, const char *key, const char *body, size_t n)
 {
-    const char *key = http_header(req, "Idempotency-Key");
     for (int i = 0; i < fake.n_heard; i++) {
         if (strcmp(fake.heard[i].key, key)) continue;
         fake.n_doubles++;
@@ -49,7 +50,7 @@ static inline bool fake_note(struct http_request *req, const char *path)
     if (fake.n_heard == FAKE_MAX) fail_msg("the trial talks too much");
     fake.heard[fake.n_heard].path = xstrdup(path);
     fake.heard[fake.n_heard].key = xstrdup(key);
-    fake.heard[fake.n_heard].body = xstrndup(req->body.ptr, req->body.len);
+    fake.heard[fake.n_heard].body = xstrndup(body, n);
     fake.n_heard++;
     pthread_mutex_lock(&fake.lock);
     fake.n_seen++;
@@ -58,11 +59,50 @@ static inline bool fake_note(struct http_request *req, const char *path)
     return true;
 }
 
+// A batch, "<journal>:<first>-<last>", as if its reports had come one by one.
+static inline bool fake_note_batch(struct str body, const char *path, const char *key)
+{
+    struct arena arena = ARENA_INIT;
+    struct diag_list diags = DIAG_INIT(&arena);
+    const char *numbers = strchr(key, ':') + 1;
+    long long number = strtoll(numbers, NULL, 10),
+              last = strtoll(strchr(numbers, '-') + 1, NULL, 10);
+    const struct doc *all = json_parse(&arena, body, NULL, &diags);
+    bool is_new = false;
+    assert_non_null(all);
+    for (const struct doc *r = doc_find(all, "reports")->first; r; r = r->next, number++) {
+        struct buf one = BUF_INIT(1 << 20);
+        struct json_writer w;
+        const char *own = arena_printf(&arena, "%.*s%lld", (int)(numbers - key), key, number);
+        buf_printf(&one, "{\"trialRunId\":%lld,\"reports\":[",
+                   (long long)doc_find(all, "trialRunId")->integer);
+        json_init(&w, &one, 0);
+        json_put_doc(&w, r);
+        buf_addz(&one, "]}");
+        is_new = fake_note_one(path, own, one.ptr, one.len) || is_new;
+        buf_done(&one);
+    }
+    assert_int_equal(number, last + 1);
+    fake.n_batches++;
+    arena_done(&arena);
+    return is_new;
+}
+
+// False if all of it was heard before.
+static inline bool fake_note(struct http_request *req, const char *path)
+{
+    const char *key = http_header(req, "Idempotency-Key"), *numbers = strchr(key, ':');
+    if (numbers && strchr(numbers, '-')) return fake_note_batch(req->body, path, key);
+    return fake_note_one(path, key, req->body.ptr, req->body.len);
+}
+
 static inline int fake_post(struct http_request *req, det_err *err)
 {
     struct str rest = http_param(req, "path");
     if (fake.n_fail && fake.n_fail--) return det_fail(err, DET_EUNREACHABLE, "not now");
-    if (fake.refuse_path && strstr(rest.ptr, fake.refuse_path)) {
+    if (fake.refuse_path && strstr(rest.ptr, fake.refuse_path) &&
+        (!fake.refuse_text ||
+         memmem(req->body.ptr, req->body.len, fake.refuse_text, strlen(fake.refuse_text)))) {
         http_reply(req, fake.refuse_status, "application/json", STR("{\"detail\":\"no way\"}"));
         return 0;
     }

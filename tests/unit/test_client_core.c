@@ -269,6 +269,59 @@ static void test_reports__survive_an_outage(void **state)
     assert_reports_in_order(50);
 }
 
+static void test_reports__are_caught_up_with_in_batches(void **state)
+{
+    (void)state;
+    enum { N = 2500 };
+    det_core *core = start();
+    fake_wait_for(1); // ready
+    fake_stop();
+    for (int i = 1; i <= N; i++)
+        report(core, i);
+    fake_start();
+    assert_ok(det_core_close(core, &err), &err);
+    assert_reports_in_order(N);
+    assert_int_equal(fake.n_doubles, 0);
+    assert_in_range(fake.n_batches, 3, 4); // 1000 at most, and what the stop has cut off
+}
+
+static void test_reports__of_a_batch_are_not_doubled_when_its_answer_is_lost(void **state)
+{
+    (void)state;
+    det_core *core = start();
+    fake_wait_for(1);
+    fake_stop();
+    for (int i = 1; i <= 20; i++)
+        report(core, i);
+    fake.n_mute = 1;
+    fake_start();
+    fake_wait_for(21); // but nobody says so
+    for (int i = 21; i <= 30; i++)
+        report(core, i); // go with the others, when these are sent again
+    fake_stop();
+    fake_start();
+    assert_ok(det_core_close(core, &err), &err);
+    assert_reports_in_order(30);
+    assert_int_equal(fake.n_doubles, 20);
+}
+
+static void test_reports__of_a_batch_that_is_refused_go_one_by_one(void **state)
+{
+    (void)state;
+    det_core *core = start();
+    fake_wait_for(1);
+    fake_stop();
+    for (int i = 1; i <= 20; i++)
+        report(core, i);
+    fake.refuse_path = "trials/7/metrics";
+    fake.refuse_status = 409;
+    fake.refuse_text = "\"stepsCompleted\":7,";
+    fake_start();
+    assert_int_equal(det_core_close(core, &err), DET_ESTATE);
+    assert_int_equal(n_heard("trials/7/metrics"), 19);
+    assert_int_equal(fake.n_batches, 0);
+}
+
 static void test_reports__are_not_doubled_when_an_answer_is_lost(void **state)
 {
     (void)state;
@@ -578,6 +631,9 @@ int main(int argc, char **argv)
         T(test_reports__arrive_once_and_in_order),
         T(test_reports__survive_an_outage),
         T(test_reports__are_not_doubled_when_an_answer_is_lost),
+        T(test_reports__are_caught_up_with_in_batches),
+        T(test_reports__of_a_batch_are_not_doubled_when_its_answer_is_lost),
+        T(test_reports__of_a_batch_that_is_refused_go_one_by_one),
         T(test_reports__that_are_refused_fail_the_next_one),
         T(test_reports__end_when_the_master_has_given_us_up),
         T(test_close__keeps_what_could_not_be_delivered),

@@ -41,7 +41,7 @@ static void take(struct journal *j, int number)
     assert_string_equal(e.path, "/x");
     assert_int_equal(e.body.len, strlen(body));
     assert_memory_equal(e.body.ptr, body, strlen(body));
-    journal_taken(j);
+    journal_taken(j, e.number);
 }
 
 static void assert_empty(struct journal *j)

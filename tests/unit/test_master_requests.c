@@ -2,10 +2,20 @@
 // What the sanitizers say at the end is part of the test.
 #include "support/test.h"
 
+#include "base/buf.h"
 #include "support/requests.h"
 
 #define END "\x1e"
+#define JOURNAL "11111111-2222-4333-8444-555555555555:"
+#define REPORT(step, name) \
+    "{\"group\":\"g\",\"stepsCompleted\":" step ",\"metrics\":{\"" name "\":1}}"
+#define REPORTS(key, list) \
+    "POST /api/v1/trials/{trial}/metrics\nt#" key "\n{\"trialRunId\":1,\"reports\":[" list "]}"
+#define ONE REPORT("1", "a")
+#define TWO ONE "," REPORT("2", "a")
+#define THREE TWO "," REPORT("3", "a")
 
+// clang-format off
 static const struct {
     const char *name, *story;
     int status; // of the last answer
@@ -13,7 +23,18 @@ static const struct {
     {"a task waits when the master ends",
      "GET /api/v1/allocations/{alloc}/signals/preemption\nt?timeout_seconds=60\n", 0},
     {"a task ends when the master ends", "POST /api/v1/trials/{trial}/kill\nu\n", 200},
+    {"a batch", REPORTS(JOURNAL "1-3", THREE), 200},
+    {"a batch again", REPORTS(JOURNAL "1-3", THREE) END REPORTS(JOURNAL "1-3", THREE), 200},
+    {"a batch that has grown", REPORTS(JOURNAL "1-2", TWO) END REPORTS(JOURNAL "1-3", THREE), 200},
+    {"one, then all", REPORTS(JOURNAL "1", ONE) END REPORTS(JOURNAL "1-3", THREE), 200},
+    {"a batch, then one of it", REPORTS(JOURNAL "1-3", THREE) END REPORTS(JOURNAL "1", ONE), 200},
+    {"without a key, twice", REPORTS("x", TWO) END REPORTS("y", THREE), 409},
+    {"a batch that is not of the key", REPORTS(JOURNAL "1-2", THREE), 400},
+    {"a key that counts beyond all", REPORTS(JOURNAL "1-9223372036854775807", THREE), 400},
+    {"a metric twice in a batch", REPORTS("x", THREE "," REPORT("2", "a")), 409},
+    {"metrics of one step in two", REPORTS("x", THREE "," REPORT("2", "b")), 200},
 };
+// clang-format on
 
 static void test_master__takes_any_story(void **state)
 {
@@ -26,4 +47,21 @@ static void test_master__takes_any_story(void **state)
     }
 }
 
-RUN_TESTS(cmocka_unit_test(test_master__takes_any_story))
+// Each group is looked for among all of them.
+static void test_master__refuses_groups_without_number(void **state)
+{
+    (void)state;
+    struct buf story = BUF_INIT(1 << 20);
+    buf_addz(&story, "POST /api/v1/trials/{trial}/metrics\nt\n{\"trialRunId\":1,\"reports\":[");
+    for (int i = 0; i <= 1000; i++)
+        buf_printf(&story, "%s{\"group\":\"g%d\",\"stepsCompleted\":1,\"metrics\":{}}",
+                   i ? "," : "", i);
+    buf_addz(&story, "]}");
+    requests_open();
+    assert_int_equal(requests_tell(buf_str(&story)), 413);
+    requests_close();
+    buf_done(&story);
+}
+
+RUN_TESTS(cmocka_unit_test(test_master__refuses_groups_without_number),
+          cmocka_unit_test(test_master__takes_any_story))
