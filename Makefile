@@ -24,7 +24,7 @@ fmt:
 
 asan tsan cov:
 	scripts/build $@
-	ctest --test-dir build/$@ --output-on-failure
+	ctest --test-dir build/$@ --output-on-failure -LE long
 
 fuzz:
 	scripts/fuzz

@@ -27,18 +27,28 @@ if(NOT DET_FUZZ)
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 
+# What tests compile themselves, as users do, must be sanitized like the library.
+set(like_users TIMEOUT 600)
+if(DET_SANITIZE)
+  file(WRITE ${PROJECT_BINARY_DIR}/compiler/cc
+       "#!/bin/sh\nexec '${CMAKE_C_COMPILER}' \"$@\" '-fsanitize=${DET_SANITIZE}'\n")
+  file(CHMOD ${PROJECT_BINARY_DIR}/compiler/cc PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  set(like_users TIMEOUT 1800 ENVIRONMENT_MODIFICATION
+      "PATH=path_list_prepend:${PROJECT_BINARY_DIR}/compiler")
+endif()
+
 # Tests of the real programs: each script gets the path of det; det-run is next to it.
 if(DET_TESTS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/e2e/*.sh
        ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/(lib\\.sh|check_outputs\\.py|interrupt\\.py)$") # called by tests
-  if(DET_SANITIZE OR DET_FUZZ) # programs of users cannot be linked with what is sanitized
+  if(DET_FUZZ) # there is no library
     list(FILTER scripts EXCLUDE REGEX "/(install|examples_local)\\.sh$")
   endif()
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)
     add_test(NAME e2e_${test} COMMAND ${script} $<TARGET_FILE:det>)
-    set_tests_properties(e2e_${test} PROPERTIES LABELS e2e TIMEOUT 300)
+    set_tests_properties(e2e_${test} PROPERTIES LABELS e2e ${like_users})
   endforeach()
   add_test(NAME e2e_kill_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/kill/kill.py
            $<TARGET_FILE:det-run> 200 all)
@@ -192,12 +202,17 @@ if(DET_TESTS AND NOT DET_FUZZ)
 endif()
 
 # What documents say is done, and comes out as they say.
-if(DET_TESTS AND NOT DET_FUZZ AND NOT DET_SANITIZE)
+if(DET_TESTS AND NOT DET_FUZZ)
   foreach(document README docs/tutorial-mnist docs/generic-api docs/guide-porting docs/guide-debugging
           docs/guide-data docs/config)
     string(REGEX REPLACE "^docs/" "" name ${document})
     add_test(NAME docs_${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/docs/run.py ${PROJECT_BINARY_DIR}
              ${PROJECT_SOURCE_DIR}/${document}.md)
-    set_tests_properties(docs_${name} PROPERTIES LABELS e2e TIMEOUT 600)
+    set_tests_properties(docs_${name} PROPERTIES LABELS e2e ${like_users})
   endforeach()
+endif()
+
+if(DET_SANITIZE STREQUAL "thread") # the only kernels that are sanitized: see layers.cmake
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  set_property(TEST ${tests} APPEND PROPERTY ENVIRONMENT DET_ISA=plain)
 endif()
