@@ -79,6 +79,8 @@ def route_seeds():
                      request('POST /api/v1/checkpoints', 't', bodies['POST /api/v1/checkpoints']),
                      request(f'POST {trial}/searcher/completed_operation', 't', bodies[f'POST {trial}/searcher/completed_operation']),
                      'exit 0', request(f'GET {one}', 'u'), request(f'GET {one}/checkpoints', 'u')],
+        'batches': [request(f'POST {trial}/metrics', f't#{KNOWN["uuid"]}:{key}', {'trialRunId': 1, 'reports': [
+                    {'group': 'g', 'stepsCompleted': i, 'metrics': {'a': i}} for i in range(1, n + 1)]}) for key, n in (('1-2', 2), ('1-3', 3), ('1', 1))],
         'stopping': [request(f'GET {alloc}/signals/preemption', 't?timeout_seconds=60'), request(f'POST {one}/pause', 'u'),
                      request(f'POST {alloc}/signals/ack_preemption', 't'), 'exit 0', request(f'POST {one}/activate', 'u'),
                      request(f'POST {one}/kill', 'u'), request(f'DELETE {one}', 'u/1')],
