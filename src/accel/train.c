@@ -103,7 +103,7 @@ int det_accel_evaluate_with(det_accel *t, det_dataset *dataset, det_accel_evalua
 {
     if (!t || !dataset)
         det_raise(DET_EINVAL, "evaluate: the %s is NULL", t ? "dataset" : "trainer");
-    if (tape_failed()) return det_check(err);
+    if (!t || tape_failed()) return det_check(err);
     forget_run(t);
     t->eval_dataset = dataset;
     det_run_history_reset(t->history);
