@@ -8,6 +8,7 @@
 
 #include "sys/pool.h"
 #include "tensor/gemm_bf16.h"
+#include "tensor/gemm_sparse.h"
 #include "tensor/node.h"
 
 enum {
@@ -267,8 +268,13 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
         loops_f64(g, (const double *)a, (const double *)b, (double *)c, (double *)pre);
         return 0;
     }
-    if (!is_small(g))
+    if (!is_small(g)) {
+        enum sparse_side side = sparse_side(g, a, b);
+        bool done = false;
+        int rc = side ? gemm_sparse(g, side, a, b, c, pre, shared, &done) : 0;
+        if (rc || done) return rc;
         return gemm_one(g, a, b, c, pre, shared && g->m * g->n * g->k > WORTH_THREADS);
+    }
     small_f32(g, (const float *)a, (const float *)b, (float *)c);
     small_finish(g, (float *)c, (float *)pre);
     return 0;

@@ -24,6 +24,15 @@ static int teardown(void **state)
     return 0;
 }
 
+static void assert_same(det_tensor *a, det_tensor *b)
+{
+    const void *va = det_data(a), *vb = det_data(b);
+    assert_non_null(va);
+    assert_non_null(vb);
+    assert_int_equal(det_numel(a), det_numel(b));
+    assert_memory_equal(va, vb, (size_t)det_numel(a) * det_dtype_size(det_dtype_of(a)));
+}
+
 static void assert_message(int code, const char *part)
 {
     assert_int_equal(det_check(&err), code);
@@ -195,6 +204,38 @@ static void test_indices__out_of_range_are_named(void **state)
     assert_message(DET_EDTYPE, "gather: index is i32, wants i64");
 }
 
+// Every second element is zero, as behind a ReLU: such products are computed in another way than
+// those of a few rows.
+static void test_matmul__has_the_same_bits_whether_zeros_are_skipped_or_not(void **state)
+{
+    (void)state;
+    enum { M = 96, K = 150, N = 130, ROWS = 16 };
+    det_tensor *a = det_relu(det_randn(DET_F32, DET_DIMS(M, K)));
+    det_tensor *b = det_randn(DET_F32, DET_DIMS(K, N));
+    det_tensor *zeros_left = det_matmul(a, b), *of_rows[M / ROWS];
+    det_tensor *columns = det_contiguous(det_transpose(a, 0, 1)); // the same a, turned in memory
+    det_tensor *turned = det_matmul(det_transpose(columns, 0, 1), b);
+    det_tensor *zeros_right = det_matmul(det_transpose(b, 0, 1), det_transpose(a, 0, 1));
+    for (int i = 0; i < M / ROWS; i++)
+        of_rows[i] = det_matmul(det_slice(a, 0, i * ROWS, (i + 1) * ROWS, 1), b);
+    det_tensor *want = det_concat(of_rows, M / ROWS, 0);
+    assert_same(zeros_left, want);
+    assert_same(turned, want);
+    assert_same(det_contiguous(det_transpose(zeros_right, 0, 1)), want);
+}
+
+static void test_matmul__skips_no_zero_that_meets_infinity(void **state)
+{
+    (void)state;
+    enum { M = 64, K = 128, N = 128 };
+    det_tensor *a = det_relu(det_randn(DET_F32, DET_DIMS(M, K)));
+    det_tensor *b = det_full(DET_F32, DET_DIMS(K, N), INFINITY);
+    const float *y = det_data_f32(det_matmul(a, b));
+    assert_non_null(y);
+    for (int i = 0; i < M * N; i++)
+        assert_true(isnan(y[i])); // 0 * inf
+}
+
 // Root of the mean square of a - b, relative to that of b.
 static double relative_error(det_tensor *a, det_tensor *b)
 {
@@ -240,4 +281,6 @@ RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
           TEST(test_stack__makes_a_new_dim), TEST(test_concat__takes_any_number_of_tensors),
           TEST(test_one_hot__can_count_the_classes_itself),
           TEST(test_indices__out_of_range_are_named),
+          TEST(test_matmul__has_the_same_bits_whether_zeros_are_skipped_or_not),
+          TEST(test_matmul__skips_no_zero_that_meets_infinity),
           TEST(test_convolutions__round_about_as_a_plain_sum))

@@ -340,36 +340,46 @@ INLINE float act_gelu(float x)
     return 0.5f * x * (1 + vm_erf(x * 0.70710678f));
 }
 
-#define FINISH(name, act)                                                         \
-    static void finish_##name##_f32(const struct gemm_finish *f)                  \
-    {                                                                             \
-        const int width = f->width;                                               \
-        for (int64_t i = 0; i < f->m; i++) {                                      \
-            const float *c = f->c + i * f->ldc, *bias = f->bias;                  \
-            float *out = (float *)f->out + i * f->ld_out;                         \
-            float *pre = f->pre ? (float *)f->pre + i * f->ld_out : out;          \
-            VECTOR_LOOP                                                           \
-            for (int j = 0; j < width; j++) {                                     \
-                float x = bias ? c[j] + bias[j] : c[j];                           \
-                pre[j] = x;                                                       \
-                out[j] = act(x);                                                  \
-            }                                                                     \
-        }                                                                         \
-    }                                                                             \
-    static void finish_##name##_bf16(const struct gemm_finish *f)                 \
-    {                                                                             \
-        const int width = f->width;                                               \
-        for (int64_t i = 0; i < f->m; i++) {                                      \
-            const float *c = f->c + i * f->ldc, *bias = f->bias;                  \
-            uint16_t *out = (uint16_t *)f->out + i * f->ld_out;                   \
-            uint16_t *pre = f->pre ? (uint16_t *)f->pre + i * f->ld_out : out;    \
-            VECTOR_LOOP                                                           \
-            for (int j = 0; j < width; j++) {                                     \
-                float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j])); \
-                pre[j] = f32_to_bf16(x);                                          \
-                out[j] = f32_to_bf16(act(x));                                     \
-            }                                                                     \
-        }                                                                         \
+// One row: f32 or bf16. Without a bias, or where nobody wants the value before the activation, the
+// compiler drops that part of the loop.
+#define FINISH(name, act)                                                                          \
+    INLINE void row_##name##_f32(const float *c, const float *bias, float *pre, float *out, int n) \
+    {                                                                                              \
+        VECTOR_LOOP                                                                                \
+        for (int j = 0; j < n; j++) {                                                              \
+            const float x = bias ? c[j] + bias[j] : c[j];                                          \
+            if (pre) pre[j] = x;                                                                   \
+            out[j] = act(x);                                                                       \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE void row_##name##_bf16(const float *c, const float *bias, uint16_t *pre, uint16_t *out, \
+                                  int n)                                                           \
+    {                                                                                              \
+        VECTOR_LOOP                                                                                \
+        for (int j = 0; j < n; j++) {                                                              \
+            const float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j]));                \
+            if (pre) pre[j] = f32_to_bf16(x);                                                      \
+            out[j] = f32_to_bf16(act(x));                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    FINISH_ROWS(name, f32, float)                                                                  \
+    FINISH_ROWS(name, bf16, uint16_t)
+#define FINISH_ROWS(name, type, T)                                    \
+    static void finish_##name##_##type(const struct gemm_finish *f)   \
+    {                                                                 \
+        for (int64_t i = 0; i < f->m; i++) {                          \
+            const float *c = f->c + i * f->ldc;                       \
+            T *out = (T *)f->out + i * f->ld_out;                     \
+            T *pre = f->pre ? (T *)f->pre + i * f->ld_out : NULL;     \
+            if (f->bias && pre)                                       \
+                row_##name##_##type(c, f->bias, pre, out, f->width);  \
+            else if (f->bias)                                         \
+                row_##name##_##type(c, f->bias, NULL, out, f->width); \
+            else if (pre)                                             \
+                row_##name##_##type(c, NULL, pre, out, f->width);     \
+            else                                                      \
+                row_##name##_##type(c, NULL, NULL, out, f->width);    \
+        }                                                             \
     }
 FINISH(none, act_none)
 FINISH(relu, act_relu)

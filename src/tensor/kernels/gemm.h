@@ -40,6 +40,20 @@ struct gemm_panel_bf16 {
     bool accumulate;
 };
 
+// C[m x width] (+)= A B, for an A with many zeros: rows of A, 64 elements at most.
+struct gemm_sparse {
+    int64_t m;
+    int k;
+    const float *a;
+    int64_t a_stride;
+    const float *b; // rows of whole vectors
+    int64_t b_stride;
+    int width; // whole vectors, at most GEMM_SPARSE_VECTORS
+    float *c;
+    int64_t ldc;
+    bool accumulate;
+};
+
 enum gemm_act { GEMM_ACT_NONE, GEMM_ACT_RELU, GEMM_ACT_GELU };
 
 // What happens to a finished block of C: bias, activation, conversion.
@@ -68,3 +82,4 @@ struct gemm_small {
 };
 
 enum { GEMM_MAX_WIDTH = 48, GEMM_MAX_ROWS = 16 };
+enum { GEMM_SPARSE_K = 64, GEMM_SPARSE_VECTORS = 12 }; // sums that stay in 16 registers

@@ -86,6 +86,21 @@ INLINE vf vf_select(vi mask, vf yes, vf no)
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 }
 
+// Bit i is set if lane i of a mask is.
+INLINE uint32_t vi_bits(vi mask)
+{
+#if defined(DET_ISA_avx512)
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif defined(DET_ISA_avx2)
+    return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#else
+    uint32_t bits = 0;
+    for (int i = 0; i < LANES; i++)
+        bits |= (uint32_t)(mask[i] & 1) << i;
+    return bits;
+#endif
+}
+
 // Lane i gets lane i + by, cyclically.
 INLINE vf vf_rotate(vf v, const int by)
 {

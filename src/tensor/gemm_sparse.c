@@ -1,0 +1,211 @@
+// Unit gemm_sparse.c: matrix products with many zeros on one side: what comes out of a ReLU or of
+// dropout, and every gradient that goes back through them.
+//
+// Zeros of A are skipped: for each element that is not zero the row of B that belongs to it is added
+// to sums in registers, as many columns as these hold. Blocks of k keep those rows of B in the
+// first-level cache. If the zeros are in B, the same is done for the turned product and its blocks
+// are turned back. Sums run in the order of k as in gemm.c, and nothing is left out but products
+// that are zero: results have the same bits. (So the other side must be finite: zero times infinity
+// is not zero.)
+#include "tensor/gemm_sparse.h"
+
+#include "sys/pool.h"
+#include "tensor/node.h"
+
+enum {
+    MIN_ROWS = 32,            // below, lists and panels cost more than they save
+    MIN_WORK = 1 << 20,       // multiply-adds
+    SAMPLES = 16,             // rows, and columns, that are looked at
+    MIN_ZEROS = 3 * 256 / 8,  // of the samples
+    ROW_BLOCK = 64,           // rows of A per piece
+    MAX_COLUMNS = 128,        // of a panel; GEMM_SPARSE_K rows stay in the first-level cache
+};
+
+struct job {
+    const struct gemm *g; // zeros are in A, C may be turned
+    const float *a, *b;
+    float *c, *pre;
+    bool turned;
+    int64_t width, n_panels; // columns of a panel
+    float *packed; // B, panel after panel, each [k][columns]
+    float *rows;   // A, if it had to be turned: [row][k]
+    int *rc;
+    bool *finite;
+};
+
+static bool has_zeros(const struct matrix *x, const void *data, int64_t m, int64_t k)
+{
+    int zeros = 0;
+    if (m < MIN_ROWS || k < SAMPLES) return false;
+    for (int64_t i = 0; i < SAMPLES; i++)
+        for (int64_t j = 0; j < SAMPLES; j++)
+            zeros += *(const float *)matrix_at(x, data, i * m / SAMPLES, j * k / SAMPLES) == 0;
+    return zeros >= MIN_ZEROS;
+}
+
+static struct matrix turned_matrix(const struct matrix *x)
+{
+    return (struct matrix){.data = x->data, .dtype = x->dtype, .rs = x->cs, .cs = x->rs};
+}
+
+enum sparse_side sparse_side(const struct gemm *g, const void *a, const void *b)
+{
+    const struct matrix turned_b = turned_matrix(&g->b);
+    const bool f32 = g->a.dtype == DET_F32 && g->b.dtype == DET_F32 && g->c_dtype == DET_F32;
+    const bool finish = g->bias || g->act || g->pre;
+    if (!f32 || g->bf16 || g->m * g->n * g->k < MIN_WORK) return SPARSE_NONE;
+    if (has_zeros(&g->a, a, g->m, g->k)) return SPARSE_A;
+    if (!finish && has_zeros(&turned_b, b, g->n, g->k)) return SPARSE_B;
+    return SPARSE_NONE;
+}
+
+static int64_t padded(int64_t columns)
+{
+    int64_t lanes = kernels->gemm_lanes();
+    return (columns + lanes - 1) / lanes * lanes;
+}
+
+static int64_t panel_columns(const struct job *j, int64_t panel)
+{
+    return MIN(j->g->n - panel * j->width, j->width);
+}
+
+static float *panel_memory(const struct job *j, int64_t panel)
+{
+    return j->packed + panel * j->width * j->g->k;
+}
+
+static void *scratch_or_fail(const struct job *j, enum scratch_slot slot, int64_t floats)
+{
+    void *p = scratch(slot, (size_t)floats * sizeof(float));
+    if (!p) __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+    return p;
+}
+
+static void pack_piece(void *ctx, int panel)
+{
+    const struct job *j = ctx;
+    const struct matrix *b = &j->g->b;
+    int64_t columns = panel_columns(j, panel);
+    float *to = panel_memory(j, panel);
+    kernels->gemm_pack(matrix_at(b, j->b, 0, panel * j->width), false, b->rs, b->cs, j->g->k,
+                       (int)columns, to);
+    if (!kernels->all_finite(to, j->g->k * padded(columns)))
+        __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
+}
+
+static void turn_piece(void *ctx, int piece)
+{
+    const struct job *j = ctx;
+    const struct gemm *g = j->g;
+    int64_t row = (int64_t)piece * ROW_BLOCK, m = MIN(g->m - row, (int64_t)ROW_BLOCK);
+    kernels->gemm_pack(matrix_at(&g->a, j->a, row, 0), false, g->a.rs, g->a.cs, m, (int)g->k,
+                       j->rows + row * padded(g->k));
+}
+
+// A block of results, rows `stride` apart, to its place in C.
+static void store(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t n,
+                  const float *sums, int64_t stride)
+{
+    const struct gemm *g = j->g;
+    int64_t at = row * g->ldc + col;
+    if (!g->accumulate) {
+        kernels->gemm_finish(&(struct gemm_finish){.m = m,
+                                                   .width = (int)n,
+                                                   .c = sums,
+                                                   .ldc = stride,
+                                                   .bias = g->bias ? g->bias + col : NULL,
+                                                   .act = g->act,
+                                                   .out = j->c + at,
+                                                   .pre = g->pre ? j->pre + at : NULL,
+                                                   .ld_out = g->ldc});
+        return;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t x = 0; x < n; x++)
+            j->c[at + i * g->ldc + x] += sums[i * stride + x];
+}
+
+static void store_turned(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t n,
+                         const float *sums, int64_t stride)
+{
+    float *turned = scratch_or_fail(j, SCRATCH_C, MAX_COLUMNS * ROW_BLOCK);
+    if (!turned) return;
+    kernels->gemm_pack(sums, false, 1, stride, n, (int)m, turned);
+    store(j, col, n, row, m, turned, padded(m));
+}
+
+static void multiply_piece(void *ctx, int piece)
+{
+    const struct job *j = ctx;
+    int64_t panel = piece % j->n_panels, row = piece / j->n_panels * ROW_BLOCK;
+    int64_t m = MIN(j->g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
+    int64_t stride = padded(n);
+    float sums[ROW_BLOCK * MAX_COLUMNS];
+    for (int64_t k = 0; k < j->g->k; k += GEMM_SPARSE_K)
+        kernels->gemm_sparse(&(struct gemm_sparse){
+            .m = m,
+            .k = (int)MIN(j->g->k - k, (int64_t)GEMM_SPARSE_K),
+            .a = j->rows ? j->rows + row * padded(j->g->k) + k : j->a + row * j->g->a.rs + k,
+            .a_stride = j->rows ? padded(j->g->k) : j->g->a.rs,
+            .b = panel_memory(j, panel) + k * stride,
+            .b_stride = stride,
+            .width = (int)stride,
+            .c = sums,
+            .ldc = stride,
+            .accumulate = k > 0});
+    (j->turned ? store_turned : store)(j, row, m, panel * j->width, n, sums, stride);
+}
+
+static void run_pieces(int64_t n, pool_fn fn, void *ctx, bool shared)
+{
+    if (shared)
+        pool_run((int)n, fn, ctx);
+    else
+        for (int64_t i = 0; i < n; i++)
+            fn(ctx, (int)i);
+}
+
+static void plan(struct job *j)
+{
+    int64_t lanes = kernels->gemm_lanes(), vectors = padded(j->g->n) / lanes;
+    int64_t most = MIN((int64_t)GEMM_SPARSE_VECTORS, MAX_COLUMNS / lanes);
+    j->n_panels = (vectors + most - 1) / most;
+    j->width = (vectors + j->n_panels - 1) / j->n_panels * lanes;
+    j->n_panels = (j->g->n + j->width - 1) / j->width;
+}
+
+static int multiply(struct job *j, bool shared)
+{
+    const struct gemm *g = j->g;
+    plan(j);
+    int64_t row_blocks = (g->m + ROW_BLOCK - 1) / ROW_BLOCK;
+    j->packed = scratch_or_fail(j, SCRATCH_A, j->n_panels * j->width * g->k);
+    if (g->a.cs != 1) j->rows = scratch_or_fail(j, SCRATCH_B, g->m * padded(g->k));
+    if (*j->rc) return *j->rc;
+    run_pieces(j->n_panels, pack_piece, j, shared);
+    if (!*j->finite) return 0;
+    if (j->rows) run_pieces(row_blocks, turn_piece, j, shared);
+    run_pieces(row_blocks * j->n_panels, multiply_piece, j, shared);
+    return *j->rc;
+}
+
+int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
+                void *pre, bool shared, bool *done)
+{
+    struct gemm turned = *g;
+    int rc = 0;
+    struct job j = {.g = g, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc, .finite = done};
+    *done = true;
+    if (side == SPARSE_B) {
+        turned.m = g->n;
+        turned.n = g->m;
+        turned.a = turned_matrix(&g->b);
+        turned.b = turned_matrix(&g->a);
+        j.g = &turned;
+        j.a = b;
+        j.b = a;
+        j.turned = true;
+    }
+    return multiply(&j, shared);
+}
