@@ -1,24 +1,24 @@
 // Unit gemm_sparse.c: matrix products with many zeros on one side: what comes out of a ReLU or of
 // dropout, and every gradient that goes back through them.
 //
-// Zeros of A are skipped: for each element that is not zero the row of B that belongs to it is added
-// to sums in registers, as many columns as these hold. Blocks of k keep those rows of B in the
-// first-level cache. If the zeros are in B, the same is done for the turned product and its blocks
-// are turned back. Sums run in the order of k as in gemm.c, and nothing is left out but products
-// that are zero: results have the same bits. (So the other side must be finite: zero times infinity
-// is not zero.)
+// Zeros of A are skipped: for each element that is not zero the row of B that belongs to it is
+// added to sums in registers, as many columns as these hold. Blocks of k keep those rows of B in
+// the first-level cache. If the zeros are in B, the same is done for the turned product and its
+// blocks are turned back. Sums run in the order of k as in gemm.c, and nothing is left out but
+// products that are zero: results have the same bits. (So the other side must be finite: zero times
+// infinity is not zero.)
 #include "tensor/gemm_sparse.h"
 
 #include "sys/pool.h"
 #include "tensor/node.h"
 
 enum {
-    MIN_ROWS = 32,            // below, lists and panels cost more than they save
-    MIN_WORK = 1 << 20,       // multiply-adds
-    SAMPLES = 16,             // rows, and columns, that are looked at
-    MIN_ZEROS = 3 * 256 / 8,  // of the samples
-    ROW_BLOCK = 64,           // rows of A per piece
-    MAX_COLUMNS = 128,        // of a panel; GEMM_SPARSE_K rows stay in the first-level cache
+    MIN_ROWS = 32,           // below, lists and panels cost more than they save
+    MIN_WORK = 1 << 20,      // multiply-adds
+    SAMPLES = 16,            // rows, and columns, that are looked at
+    MIN_ZEROS = 3 * 256 / 8, // of the samples
+    ROW_BLOCK = 64,          // rows of A per piece
+    MAX_COLUMNS = 128,       // of a panel; GEMM_SPARSE_K rows stay in the first-level cache
 };
 
 struct job {
@@ -27,8 +27,8 @@ struct job {
     float *c, *pre;
     bool turned;
     int64_t width, n_panels; // columns of a panel
-    float *packed; // B, panel after panel, each [k][columns]
-    float *rows;   // A, if it had to be turned: [row][k]
+    float *packed;           // B, panel after panel, each [k][columns]
+    float *rows;             // A, if it had to be turned: [row][k]
     int *rc;
     bool *finite;
 };

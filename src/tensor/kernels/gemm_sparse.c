@@ -40,10 +40,10 @@ INLINE void add_row(const int nv, const struct gemm_sparse *p, const float *a, f
         vf_store(c + i * LANES, sum[i]);
 }
 
-#define ROWS(nv)                                            \
-    static void rows_##nv(const struct gemm_sparse *p)      \
-    {                                                       \
-        for (int64_t i = 0; i < p->m; i++)                  \
+#define ROWS(nv)                                                       \
+    static void rows_##nv(const struct gemm_sparse *p)                 \
+    {                                                                  \
+        for (int64_t i = 0; i < p->m; i++)                             \
             add_row(nv, p, p->a + i * p->a_stride, p->c + i * p->ldc); \
     }
 ROWS(1)
@@ -62,7 +62,7 @@ ROWS(12)
 void KERNEL(gemm_sparse)(const struct gemm_sparse *p)
 {
     static void (*const rows[])(const struct gemm_sparse *) = {
-        NULL,   rows_1, rows_2, rows_3,  rows_4,  rows_5,  rows_6,
+        NULL,   rows_1, rows_2, rows_3,  rows_4,  rows_5, rows_6,
         rows_7, rows_8, rows_9, rows_10, rows_11, rows_12};
     rows[p->width / LANES](p);
 }
