@@ -60,14 +60,31 @@ static void pack_piece(void *ctx, int panel)
     if (j->rounded) kernels->gemm_round(to, j->g->k * ((width + lanes - 1) / lanes * lanes));
 }
 
-// One block of rows times one panel, all of k.
+// What happens to a block of sums before it is C.
+static void finish_block(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t width,
+                         const float *sums, int64_t ld)
+{
+    const struct gemm *g = j->g;
+    size_t at = (size_t)(row * g->ldc + col) * c_size(g);
+    kernels->gemm_finish(&(struct gemm_finish){.m = m,
+                                               .width = (int)width,
+                                               .c = sums,
+                                               .ldc = ld,
+                                               .bias = g->bias ? g->bias + col : NULL,
+                                               .act = g->act,
+                                               .out = j->c + at,
+                                               .pre = g->pre ? j->pre + at : NULL,
+                                               .ld_out = g->ldc,
+                                               .bf16 = g->c_dtype == DET_BF16});
+}
+
+// One block of rows times one panel, all of k. A C of bf16 is finished from sums of its own.
 static void multiply_block(const struct job *j, int64_t row, int64_t m, int panel,
                            const float *packed_a)
 {
     const struct gemm *g = j->g;
     int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
     int64_t col = j->first_col + (int64_t)panel * j->panel_width;
-    bool finish = g->bias || g->act || g->pre || g->c_dtype == DET_BF16;
     bool own_c = g->c_dtype == DET_BF16;
     float block_c[ROW_BLOCK * GEMM_MAX_WIDTH];
     struct gemm_panel p = {
@@ -100,18 +117,7 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
             kernels->gemm_panel(&t);
         }
     } while ((k += K_BLOCK) < g->k);
-    if (!finish) return;
-    size_t at = (size_t)(row * g->ldc + col) * c_size(g);
-    kernels->gemm_finish(&(struct gemm_finish){.m = m,
-                                               .width = width,
-                                               .c = p.c,
-                                               .ldc = p.ldc,
-                                               .bias = g->bias ? g->bias + col : NULL,
-                                               .act = g->act,
-                                               .out = j->c + at,
-                                               .pre = g->pre ? j->pre + at : NULL,
-                                               .ld_out = g->ldc,
-                                               .bf16 = own_c});
+    if (own_c) finish_block(j, row, m, col, width, p.c, p.ldc);
 }
 
 static void multiply_piece(void *ctx, int piece)
@@ -139,6 +145,10 @@ static void multiply_piece(void *ctx, int piece)
         }
         multiply_block(j, row, m, panel, packed_a);
     }
+    if (g->c_dtype == DET_BF16 || !(g->bias || g->act || g->pre)) return;
+    int64_t col = first * (int64_t)j->panel_width, end = last * (int64_t)j->panel_width;
+    finish_block(j, row, m, j->first_col + col, MIN(end, j->n_cols) - col,
+                 (float *)j->c + row * g->ldc + j->first_col + col, g->ldc);
 }
 
 static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
