@@ -26,9 +26,8 @@ enum {
 struct shipper {
     struct journal *journal;
     struct http_client *client;
-    struct batch batch; // being sent
-    int64_t
-        alone_until; // the number of the last entry that goes alone, because a batch was refused
+    struct batch batch;  // being sent
+    int64_t alone_until; // number of the last entry to be sent alone: it was in a batch refused
     pthread_t thread;
     pthread_mutex_t lock; // of all below
     pthread_cond_t changed;
