@@ -3,16 +3,15 @@
 
 #include <math.h>
 
-enum {
-    DRAW_AT_ONCE = 1 << 20
-}; // elements; random numbers are made in f64, so large ones go in pieces
+enum { DRAW_AT_ONCE = 1 << 20 }; // elements; what is drawn is a tensor of its own for a moment
 
 typedef det_tensor *(*draw_fn)(det_dtype dtype, const int64_t *shape, int ndim);
 
 static void draw_piece(det_tensor *t, draw_fn draw, double scale, double shift)
 {
     det_scope_begin();
-    det_tensor *random = draw(DET_F64, det_shape(t), det_ndim(t));
+    det_dtype dtype = det_dtype_of(t) == DET_F64 ? DET_F64 : DET_F32;
+    det_tensor *random = draw(dtype, det_shape(t), det_ndim(t));
     det_copy_(t, det_add_scalar(det_mul_scalar(random, scale), shift));
     det_scope_end();
 }
