@@ -58,6 +58,13 @@ static void handle_again(void *ctx, int code, const det_err *why)
     if (code) http_reply_error(req, &err);
 }
 
+int api_again(struct http_request *req)
+{
+    struct master *m = req->user;
+    db_tx_submit(db_tx_new(m->db), handle_again, req);
+    return later(req);
+}
+
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
                               det_err *err)
 {
@@ -76,8 +83,7 @@ struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *
         return NULL;
     }
     if (key && is_pending(m, key)) { // look again when the one before is through
-        db_tx_submit(db_tx_new(m->db), handle_again, req);
-        *rc = later(req);
+        *rc = api_again(req);
         return NULL;
     }
     *n_done = found.n_done;

@@ -17,6 +17,9 @@
 // full, and answers a request whose Idempotency-Key was used before.
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err);
 
+// Handles the request again, from its beginning, when all that was submitted is durable. Return it.
+int api_again(struct http_request *req);
+
 // The same for a request with n_items of a kind, of which the first *n_done were done before.
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
                               det_err *err);

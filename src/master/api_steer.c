@@ -20,8 +20,9 @@ static int do_ended(struct http_request *req, enum experiment_event event, det_e
     struct master *m = req->user;
     struct experiment row;
     enum run_state next;
-    int rc =
-        db_experiment_find(m->reader, http_param_int(req, "experiment"), req->arena, &row, err);
+    int64_t id = http_param_int(req, "experiment");
+    if (settle_is_pending(m, id)) return api_again(req);
+    int rc = db_experiment_find(m->reader, id, req->arena, &row, err);
     if (!rc) rc = auth_may_change(req, row.user_id, err);
     if (!rc) rc = experiment_step(row.state, event, &next, err);
     if (!rc) http_reply_empty(req);
@@ -82,8 +83,9 @@ static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
         edit->row = &edit->live->row;
         edit->arena = &edit->live->arena;
     } else {
-        rc = db_experiment_find(m->reader, http_param_int(req, "experiment"), req->arena,
-                                &edit->copy, err);
+        int64_t id = http_param_int(req, "experiment");
+        if (settle_is_pending(m, id)) return api_again(req);
+        rc = db_experiment_find(m->reader, id, req->arena, &edit->copy, err);
         edit->row = &edit->copy;
     }
     if (!rc) rc = auth_may_change(req, edit->row->user_id, err);
@@ -91,11 +93,17 @@ static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
     return rc;
 }
 
+static void save_edited(const struct http_request *req, const struct edit *edit)
+{
+    db_experiment_save(edit->tx, edit->row);
+    if (!edit->live) settle_begin(req->user, edit->row->id);
+}
+
 static int finish_edit(struct http_request *req, struct edit *edit)
 {
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
-    db_experiment_save(edit->tx, edit->row);
+    save_edited(req, edit);
     events_mark(req->user, EVENT_EXPERIMENT, edit->row->id);
     json_init(&w, &out, 0);
     json_open_map(&w);
@@ -264,7 +272,7 @@ static int delete_experiment(struct http_request *req, det_err *err)
     if (rc) return api_finish(req, edit.tx, rc, NULL);
     ASSERT(!edit.live);
     edit.row->state = next;
-    db_experiment_save(edit.tx, edit.row);
+    save_edited(req, &edit);
     return api_finish_later(req, edit.tx, on_deleting, req);
 }
 

@@ -238,6 +238,7 @@ void master_free(struct master *m)
     drain(m);
     launch_close(m);
     waiters_close(m);
+    settle_close(m);
     http_server_free(m->server);
     worker_free(m->worker);
     while (m->experiments.n) {

@@ -102,6 +102,7 @@ struct master {
     uint8_t token_key[32];
     struct throttle *throttle;                         // of logins
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
+    struct unsettled *unsettled;
     struct follower *followers;
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
@@ -139,6 +140,14 @@ int experiment_do(struct live_experiment *e, enum experiment_event event, const 
 void experiment_settle(struct live_experiment *e, struct db_tx *tx);
 
 void experiment_save(struct live_experiment *e, struct db_tx *tx);
+
+// --- settle.c: experiments that have ended
+
+// The transaction that is being put together, and submitted before the loop turns, writes the
+// record of one that is not, or will not be, in memory.
+void settle_begin(struct master *m, int64_t experiment_id);
+bool settle_is_pending(const struct master *m, int64_t experiment_id); // what is read may be old
+void settle_close(struct master *m);
 
 // --- trial.c
 

@@ -120,10 +120,30 @@ def test_full_disk(det):
         os.rmdir(folder)
 
 
+def test_edits_at_once(det, n_each=25):
+    """The record of an experiment that has ended is read and written as a whole; none of them undoes another."""
+    with Master(det) as m:
+        m.create('entrypoint: "true"\nsearcher: {name: single, metric: err}')
+        m.wait_experiment(1, 'STATE_COMPLETED')
+        wanted = [[f'label-{i}-{k}' for k in range(n_each)] for i in range(N_CLIENTS)]
+
+        def add(labels):
+            for label in labels:
+                expect(label, m.call('PUT', f'experiments/1/labels/{label}')[0], 200)
+        threads = [threading.Thread(target=add, args=(labels,)) for labels in wanted]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        expect('labels', sorted(m.get('experiments/1')['experiment']['labels']), sorted(sum(wanted, [])))
+        print(f'{N_CLIENTS * n_each} labels by {N_CLIENTS} clients at once, all there')
+
+
 if __name__ == '__main__':
     program = os.path.realpath(sys.argv[1])
     try:
         test_kills(program, int(sys.argv[2]) if len(sys.argv) > 2 else 10)
         test_full_disk(program)
+        test_edits_at_once(program)
     except Failure as failure:
         sys.exit(f'FAILED: {failure}')
