@@ -232,7 +232,7 @@ static int post_continue(struct http_request *req, det_err *err)
     const struct continue_body *body = req->input;
     struct diag_list diags = DIAG_INIT(req->arena);
     struct experiment row;
-    if (settle_is_pending(m, body->id)) return api_again(req);
+    if (settle_is_pending(m, SETTLE_EXPERIMENT, body->id)) return api_again(req);
     int rc = db_experiment_find(m->reader, body->id, req->arena, &row, err);
     if (!rc) rc = auth_may_change(req, row.user_id, err);
     if (!rc && set_find(&m->experiments, body->id))

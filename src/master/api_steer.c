@@ -21,7 +21,7 @@ static int do_ended(struct http_request *req, enum experiment_event event, det_e
     struct experiment row;
     enum run_state next;
     int64_t id = http_param_int(req, "experiment");
-    if (settle_is_pending(m, id)) return api_again(req);
+    if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) return api_again(req);
     int rc = db_experiment_find(m->reader, id, req->arena, &row, err);
     if (!rc) rc = auth_may_change(req, row.user_id, err);
     if (!rc) rc = experiment_step(row.state, event, &next, err);
@@ -84,7 +84,7 @@ static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
         edit->arena = &edit->live->arena;
     } else {
         int64_t id = http_param_int(req, "experiment");
-        if (settle_is_pending(m, id)) return api_again(req);
+        if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) return api_again(req);
         rc = db_experiment_find(m->reader, id, req->arena, &edit->copy, err);
         edit->row = &edit->copy;
     }
@@ -96,7 +96,7 @@ static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
 static void save_edited(const struct http_request *req, const struct edit *edit)
 {
     db_experiment_save(edit->tx, edit->row);
-    if (!edit->live) settle_begin(req->user, edit->row->id);
+    if (!edit->live) settle_begin(req->user, SETTLE_EXPERIMENT, edit->row->id);
 }
 
 static int finish_edit(struct http_request *req, struct edit *edit)

@@ -236,7 +236,8 @@ static const struct field_table user_body_table = {.size = sizeof(struct user_bo
 struct account {
     struct http_request *req;
     struct user row;
-    const char *password; // NULL: unchanged
+    const struct user_body *changes; // to be made when it is written; NULL: it is new
+    const char *password;            // NULL: unchanged
     char hash[crypto_pwhash_STRBYTES];
     bool hashed;
 };
@@ -258,19 +259,51 @@ static void on_account(void *ctx, int code, const det_err *err)
         api_reply_record(a->req, "user", &user_table, &a->row);
 }
 
+static void save_account(void *ctx);
+
+static void save_again(void *ctx, int code, const det_err *err)
+{
+    struct account *a = ctx;
+    if (code)
+        http_reply_error(a->req, err);
+    else
+        save_account(a);
+}
+
+// As it is now: others may have changed it while the password was hashed.
+static int make_changes(struct account *a, det_err *err)
+{
+    const struct user_body *c = a->changes;
+    const struct master *m = a->req->user;
+    if (a->password && !a->hashed)
+        return det_fail(err, DET_ENOMEM, "there is no memory to hash the password");
+    if (!c) return 0;
+    int rc = db_user_find(m->reader, a->row.id, a->req->arena, &a->row, err);
+    if (rc) return rc;
+    if (c->username) a->row.username = c->username;
+    if (c->display_name) a->row.display_name = c->display_name;
+    if (c->admin) a->row.admin = c->admin == TRI_TRUE;
+    if (c->active) a->row.active = c->active == TRI_TRUE;
+    return 0;
+}
+
 // Other sessions of the user end when the password changes or the account is closed.
 static void save_account(void *ctx)
 {
     struct account *a = ctx;
     struct master *m = a->req->user;
     det_err err;
-    if (a->password && !a->hashed) {
-        det_fail(&err, DET_ENOMEM, "there is no memory to hash the password");
+    if (settle_is_pending(m, SETTLE_USER, a->row.id)) {
+        db_tx_submit(db_tx_new(m->db), save_again, a);
+        return;
+    }
+    if (make_changes(a, &err)) {
         http_reply_error(a->req, &err);
         return;
     }
     struct db_tx *tx = db_tx_new(m->db);
     a->row.modified_us = clock_unix_us();
+    settle_begin(m, SETTLE_USER, a->row.id);
     db_user_save(tx, &a->row);
     if (a->password) db_password_save(tx, a->row.id, a->hash);
     if (a->password || !a->row.active) db_sessions_delete_of_user(tx, a->row.id);
@@ -317,10 +350,7 @@ static int patch_user(struct http_request *req, det_err *err)
     if (rc) return rc;
     if ((body->admin || body->active || body->username) && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may change this");
-    if (body->username) a->row.username = body->username;
-    if (body->display_name) a->row.display_name = body->display_name;
-    if (body->admin) a->row.admin = body->admin == TRI_TRUE;
-    if (body->active) a->row.active = body->active == TRI_TRUE;
+    a->changes = body;
     a->password = body->password;
     return change_account(req, a, err);
 }

@@ -230,7 +230,7 @@ static void end(struct live_experiment *e, struct db_tx *tx)
     log_info("experiment %lld: %s%s%s", (long long)e->row.id, run_state_names[e->row.state],
              e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
     retention_apply(e);
-    settle_begin(m, e->row.id);
+    settle_begin(m, SETTLE_EXPERIMENT, e->row.id);
     set_remove(&m->experiments, e->row.id);
     experiment_free(e);
 }

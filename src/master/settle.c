@@ -1,8 +1,8 @@
-// Unit settle.c: which experiments are being written that are not in memory any more.
+// Unit settle.c: which records are being written that are not in memory.
 //
-// The record of an experiment that has ended is changed by reading it, changing it and writing all
-// of it. It can be read only when what was written before is durable; until then whoever wants to
-// change it has to wait (api_again), or would undo that.
+// The record of a user, or of an experiment that has ended, is changed by reading it, changing it
+// and writing all of it. It can be read only when what was written before is durable; until then
+// whoever wants to change it has to wait (api_again), or would undo that.
 #include "master/state.h"
 
 #include "base/mem.h"
@@ -10,7 +10,8 @@
 struct unsettled {
     struct unsettled *next;
     struct master *master;
-    int64_t experiment_id;
+    enum settle_noun noun;
+    int64_t id;
     struct loop_timer timer;
 };
 
@@ -36,21 +37,22 @@ static void on_submitted(void *ctx)
     db_tx_submit_must(db_tx_new(u->master->db), on_durable, u);
 }
 
-void settle_begin(struct master *m, int64_t experiment_id)
+void settle_begin(struct master *m, enum settle_noun noun, int64_t id)
 {
     struct unsettled *u = xcalloc(1, sizeof *u);
     *u = (struct unsettled){.next = m->unsettled,
                             .master = m,
-                            .experiment_id = experiment_id,
+                            .noun = noun,
+                            .id = id,
                             .timer = {.fn = on_submitted, .ctx = u}};
     m->unsettled = u;
     loop_timer_set(m->loop, &u->timer, 0);
 }
 
-bool settle_is_pending(const struct master *m, int64_t experiment_id)
+bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id)
 {
     for (const struct unsettled *u = m->unsettled; u; u = u->next)
-        if (u->experiment_id == experiment_id) return true;
+        if (u->noun == noun && u->id == id) return true;
     return false;
 }
 

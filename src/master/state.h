@@ -141,12 +141,13 @@ void experiment_settle(struct live_experiment *e, struct db_tx *tx);
 
 void experiment_save(struct live_experiment *e, struct db_tx *tx);
 
-// --- settle.c: experiments that have ended
+// --- settle.c: records that are read to be changed: of users, of experiments that have ended
 
-// The transaction that is being put together, and submitted before the loop turns, writes the
-// record of one that is not, or will not be, in memory.
-void settle_begin(struct master *m, int64_t experiment_id);
-bool settle_is_pending(const struct master *m, int64_t experiment_id); // what is read may be old
+enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER };
+
+// The transaction that is being put together, and submitted before the loop turns, writes it.
+void settle_begin(struct master *m, enum settle_noun noun, int64_t id);
+bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id); // do not read it
 void settle_close(struct master *m);
 
 // --- trial.c

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import stat
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
@@ -128,6 +129,20 @@ def test_users_and_passwords(det):
         token = login(m, 'ann', 'another one')[1]['token']
         m.good('PATCH', f'users/{ann["id"]}', {'active': False})
         expect('closed', (m.call('GET', 'me', token=token)[0], login(m, 'ann', 'another one')[0]), (401, 401))
+
+
+def test_a_closed_account_is_not_opened_by_a_password(det):
+    """Hashing takes a while, and what happens meanwhile must not be undone by it."""
+    with Master(det) as m:
+        for i in range(5):
+            ann = m.post('users', {'username': f'ann{i}', 'password': 'correct horse'})['user']
+            change = threading.Thread(target=m.good, args=('PATCH', f'users/{ann["id"]}', {'password': 'another one'}))
+            change.start()
+            m.good('PATCH', f'users/{ann["id"]}', {'active': False})
+            change.join()
+            users = {u['id']: u for u in m.get('users')['users']}
+            expect('active', users[ann['id']]['active'], False)
+            expect('login', login(m, f'ann{i}', 'another one')[0], 401)
 
 
 def test_a_task_goes_on_when_its_user_changes_the_password(det):
