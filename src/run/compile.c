@@ -90,6 +90,9 @@ static int run_line(struct command_line *line, const char *source, det_err *err)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return det_ok(err);
+    if (WIFSIGNALED(status)) // it has said nothing
+        return det_fail(err, DET_EIO, "the compiler was killed by signal %d at '%s'",
+                        WTERMSIG(status), source);
     return det_fail(err, DET_EINVAL, "'%s' does not compile", source);
 }
 

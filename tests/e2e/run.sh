@@ -55,6 +55,11 @@ run "$det_run" broken:Trial --batches 1
 expect_status 1
 expect_err "broken.c:2:22: error"
 expect_err "det-run: 'broken.c' does not compile"
+printf '#!/bin/sh\nkill -9 $$\n' >cc-killed
+chmod +x cc-killed
+run env CC=./cc-killed "$det_run" broken --batches 1
+expect_status 1
+expect_err "det-run: the compiler was killed by signal 9 at 'broken.c'"
 run env CC=/no/such/compiler "$det_run" broken --batches 1
 expect_status 1
 expect_err "det-run: cannot run the compiler '/no/such/compiler'"
