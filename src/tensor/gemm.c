@@ -32,11 +32,6 @@ struct job {
     int panel_group, n_panel_groups; // panels per piece
 };
 
-static size_t c_size(const struct gemm *g)
-{
-    return det_dtype_size(g->c_dtype);
-}
-
 static int panel_columns(const struct job *j, int panel)
 {
     return (int)MIN(j->n_cols - (int64_t)panel * j->panel_width, (int64_t)j->panel_width);
@@ -60,20 +55,17 @@ static void pack_piece(void *ctx, int panel)
     if (j->rounded) kernels->gemm_round(to, j->g->k * ((width + lanes - 1) / lanes * lanes));
 }
 
-// What happens to a block of sums before it is C.
-static void finish_block(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t width,
-                         const float *sums, int64_t ld)
+void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *pre)
 {
-    const struct gemm *g = j->g;
-    size_t at = (size_t)(row * g->ldc + col) * c_size(g);
-    kernels->gemm_finish(&(struct gemm_finish){.m = m,
-                                               .width = (int)width,
-                                               .c = sums,
-                                               .ldc = ld,
-                                               .bias = g->bias ? g->bias + col : NULL,
+    size_t at = (size_t)(b->row * g->ldc + b->col) * det_dtype_size(g->c_dtype);
+    kernels->gemm_finish(&(struct gemm_finish){.m = b->n_rows,
+                                               .width = (int)b->n_cols,
+                                               .c = b->sums,
+                                               .ldc = b->ld,
+                                               .bias = g->bias ? g->bias + b->col : NULL,
                                                .act = g->act,
-                                               .out = j->c + at,
-                                               .pre = g->pre ? j->pre + at : NULL,
+                                               .out = (char *)c + at,
+                                               .pre = g->pre ? (char *)pre + at : NULL,
                                                .ld_out = g->ldc,
                                                .bf16 = g->c_dtype == DET_BF16});
 }
@@ -117,7 +109,8 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
             kernels->gemm_panel(&t);
         }
     } while ((k += K_BLOCK) < g->k);
-    if (own_c) finish_block(j, row, m, col, width, p.c, p.ldc);
+    if (own_c)
+        gemm_finish_block(g, &(struct gemm_block){row, m, col, width, p.c, p.ldc}, j->c, j->pre);
 }
 
 static void multiply_piece(void *ctx, int piece)
@@ -147,8 +140,13 @@ static void multiply_piece(void *ctx, int piece)
     }
     if (g->c_dtype == DET_BF16 || !(g->bias || g->act || g->pre)) return;
     int64_t col = first * (int64_t)j->panel_width, end = last * (int64_t)j->panel_width;
-    finish_block(j, row, m, j->first_col + col, MIN(end, j->n_cols) - col,
-                 (float *)j->c + row * g->ldc + j->first_col + col, g->ldc);
+    const struct gemm_block block = {.row = row,
+                                     .n_rows = m,
+                                     .col = j->first_col + col,
+                                     .n_cols = MIN(end, j->n_cols) - col,
+                                     .sums = (float *)j->c + row * g->ldc + j->first_col + col,
+                                     .ld = g->ldc};
+    gemm_finish_block(g, &block, j->c, j->pre);
 }
 
 static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)

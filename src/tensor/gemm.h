@@ -37,3 +37,12 @@ struct gemm {
 
 // 0 or DET_ENOMEM.
 int gemm(const struct gemm *g);
+
+// A block of finished sums, ld apart, becomes rows and columns of C (of one batch item, and of
+// pre).
+struct gemm_block {
+    int64_t row, n_rows, col, n_cols;
+    const float *sums;
+    int64_t ld;
+};
+void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *pre);

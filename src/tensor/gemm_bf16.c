@@ -83,16 +83,8 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
     }
     j->unit->panel(&p);
     if (direct) return;
-    kernels->gemm_finish(&(struct gemm_finish){.m = m,
-                                               .width = p.width,
-                                               .c = block,
-                                               .ldc = GEMM_MAX_WIDTH,
-                                               .bias = g->bias ? g->bias + col : NULL,
-                                               .act = g->act,
-                                               .out = j->c + at,
-                                               .pre = g->pre ? j->pre + at : NULL,
-                                               .ld_out = g->ldc,
-                                               .bf16 = g->c_dtype == DET_BF16});
+    gemm_finish_block(g, &(struct gemm_block){row, m, col, p.width, block, GEMM_MAX_WIDTH}, j->c,
+                      j->pre);
 }
 
 static void multiply_piece(void *ctx, int piece)

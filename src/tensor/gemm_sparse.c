@@ -103,36 +103,26 @@ static void turn_piece(void *ctx, int piece)
                        j->rows + row * padded(g->k));
 }
 
-// A block of results, rows `stride` apart, to its place in C.
-static void store(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t n,
-                  const float *sums, int64_t stride)
+// A block of results to its place in C.
+static void store(const struct job *j, const struct gemm_block *b)
 {
     const struct gemm *g = j->g;
-    int64_t at = row * g->ldc + col;
+    float *c = j->c + b->row * g->ldc + b->col;
     if (!g->accumulate) {
-        kernels->gemm_finish(&(struct gemm_finish){.m = m,
-                                                   .width = (int)n,
-                                                   .c = sums,
-                                                   .ldc = stride,
-                                                   .bias = g->bias ? g->bias + col : NULL,
-                                                   .act = g->act,
-                                                   .out = j->c + at,
-                                                   .pre = g->pre ? j->pre + at : NULL,
-                                                   .ld_out = g->ldc});
+        gemm_finish_block(g, b, j->c, j->pre);
         return;
     }
-    for (int64_t i = 0; i < m; i++)
-        for (int64_t x = 0; x < n; x++)
-            j->c[at + i * g->ldc + x] += sums[i * stride + x];
+    for (int64_t i = 0; i < b->n_rows; i++)
+        for (int64_t x = 0; x < b->n_cols; x++)
+            c[i * g->ldc + x] += b->sums[i * b->ld + x];
 }
 
-static void store_turned(const struct job *j, int64_t row, int64_t m, int64_t col, int64_t n,
-                         const float *sums, int64_t stride)
+static void store_turned(const struct job *j, const struct gemm_block *b)
 {
     float *turned = scratch_or_fail(j, SCRATCH_C, MAX_COLUMNS * ROW_BLOCK);
     if (!turned) return;
-    kernels->gemm_pack(sums, false, 1, stride, n, (int)m, turned);
-    store(j, col, n, row, m, turned, padded(m));
+    kernels->gemm_pack(b->sums, false, 1, b->ld, b->n_cols, (int)b->n_rows, turned);
+    store(j, &(struct gemm_block){b->col, b->n_cols, b->row, b->n_rows, turned, padded(b->n_rows)});
 }
 
 static void multiply_piece(void *ctx, int piece)
@@ -154,7 +144,8 @@ static void multiply_piece(void *ctx, int piece)
             .c = sums,
             .ldc = stride,
             .accumulate = k > 0});
-    (j->turned ? store_turned : store)(j, row, m, panel * j->width, n, sums, stride);
+    const struct gemm_block block = {row, m, panel * j->width, n, sums, stride};
+    (j->turned ? store_turned : store)(j, &block);
 }
 
 static void run_pieces(int64_t n, pool_fn fn, void *ctx, bool shared)
