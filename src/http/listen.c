@@ -30,8 +30,9 @@ static int resolve(const char *host, int port, struct sockaddr_storage *out, soc
 
 static int port_of(const struct sockaddr_storage *address)
 {
-    // The port is at the same place for both families.
-    return ntohs(((const struct sockaddr_in *)address)->sin_port);
+    struct sockaddr_in in; // the port is at the same place for both families
+    memcpy(&in, address, sizeof in);
+    return ntohs(in.sin_port);
 }
 
 int listen_open(const char *host, int port, int *fd, int *bound, det_err *err)

@@ -58,6 +58,9 @@ bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id
 
 void settle_close(struct master *m)
 {
-    while (m->unsettled)
-        forget(m->unsettled);
+    for (struct unsettled *u = m->unsettled, *next; u; u = next) {
+        next = u->next;
+        free(u);
+    }
+    m->unsettled = NULL;
 }

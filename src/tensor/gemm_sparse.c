@@ -132,7 +132,8 @@ static void multiply_piece(void *ctx, int piece)
     int64_t m = MIN(j->g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
     int64_t stride = padded(n);
     float sums[ROW_BLOCK * MAX_COLUMNS];
-    for (int64_t k = 0; k < j->g->k; k += GEMM_SPARSE_K)
+    int64_t k = 0;
+    do // k is not 0: has_zeros()
         kernels->gemm_sparse(&(struct gemm_sparse){
             .m = m,
             .k = (int)MIN(j->g->k - k, (int64_t)GEMM_SPARSE_K),
@@ -144,6 +145,7 @@ static void multiply_piece(void *ctx, int piece)
             .c = sums,
             .ldc = stride,
             .accumulate = k > 0});
+    while ((k += GEMM_SPARSE_K) < j->g->k);
     const struct gemm_block block = {row, m, panel * j->width, n, sums, stride};
     (j->turned ? store_turned : store)(j, &block);
 }
