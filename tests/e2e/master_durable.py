@@ -89,7 +89,7 @@ def test_kills(det, n):
 
 def test_full_disk(det):
     folder = tempfile.mkdtemp(prefix='det-e2e-full-')
-    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', folder], stderr=subprocess.DEVNULL).returncode:
+    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder], stderr=subprocess.DEVNULL).returncode:
         print('a full disk: not tried, mounting is not allowed here')
         os.rmdir(folder)
         return
