@@ -5,8 +5,10 @@
 //     #define ZIP_FUNCTIONS(F) F(zip, open) F(zip, close)  // zip_open, zip_close of zip.h
 //     static struct { ZIP_FUNCTIONS(LIBRARY_MEMBER) } libzip;
 //     static const char *const names[] = {ZIP_FUNCTIONS(LIBRARY_NAME)};
-//     static struct library library = {{"libzip.so.4"}, "libzip4", names, STATIC_LEN(names),
-//     &libzip}; if (!library_load(&library, err)) libzip.open(...);
+//     static struct library library = {
+//         {"libzip.so.4"}, "libzip4", names, STATIC_LEN(names), &libzip};
+//
+//     if (!library_load(&library, err)) libzip.open(...);
 #pragma once
 
 #include "det/err.h"

@@ -6,6 +6,8 @@
 // the same bits for any number of threads.
 #pragma once
 
+#include <stdbool.h>
+
 enum { POOL_MAX_THREADS = 256 };
 
 typedef void (*pool_fn)(void *ctx, int piece); // piece in [0, n)
@@ -19,3 +21,13 @@ void pool_set_threads(int n_threads);
 // Runs fn for every piece and returns when all are done. Inside a piece, and while another thread
 // uses the pool, it simply runs all pieces in the calling thread.
 void pool_run(int n_pieces, pool_fn fn, void *ctx);
+
+// By this thread alone if it is not worth more.
+static inline void pool_run_if(bool worth, int n, pool_fn fn, void *ctx)
+{
+    if (worth)
+        pool_run(n, fn, ctx);
+    else
+        for (int i = 0; i < n; i++)
+            fn(ctx, i);
+}

@@ -149,15 +149,6 @@ static void multiply_piece(void *ctx, int piece)
     gemm_finish_block(g, &block, j->c, j->pre);
 }
 
-static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
-{
-    if (shared)
-        pool_run(n, fn, ctx);
-    else
-        for (int i = 0; i < n; i++)
-            fn(ctx, i);
-}
-
 // Pieces large enough to keep the packed panel of A useful, small enough to keep all threads busy.
 static void plan_pieces(struct job *j, bool shared)
 {
@@ -196,8 +187,8 @@ static int gemm_one(const struct gemm *g, const void *a, const void *b, char *c,
         j.n_cols = MIN(cols_at_once, g->n - j.first_col);
         j.n_panels = (int)((j.n_cols + j.panel_width - 1) / j.panel_width);
         plan_pieces(&j, shared);
-        run_pieces(j.n_panels, pack_piece, &j, shared && j.n_cols * g->k > WORTH_THREADS / 8);
-        run_pieces((int)j.n_row_blocks * j.n_panel_groups, multiply_piece, &j, shared);
+        pool_run_if(shared && j.n_cols * g->k > WORTH_THREADS / 8, j.n_panels, pack_piece, &j);
+        pool_run_if(shared, (int)j.n_row_blocks * j.n_panel_groups, multiply_piece, &j);
     }
     return rc;
 }

@@ -102,15 +102,6 @@ static void multiply_piece(void *ctx, int piece)
         multiply_block(j, row, m, panel, a, stride);
 }
 
-static void run_pieces(int n, pool_fn fn, void *ctx, bool shared)
-{
-    if (shared)
-        pool_run(n, fn, ctx);
-    else
-        for (int i = 0; i < n; i++)
-            fn(ctx, i);
-}
-
 int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared)
 {
     int rc = 0;
@@ -129,7 +120,7 @@ int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char 
     int64_t groups = MAX(1, MIN((wanted + j.n_row_blocks - 1) / j.n_row_blocks, j.n_panels));
     j.panel_group = (int)((j.n_panels + groups - 1) / groups);
     groups = (j.n_panels + j.panel_group - 1) / j.panel_group;
-    run_pieces(j.n_panels, pack_piece, &j, shared && g->n * g->k > WORTH_THREADS / 16);
-    run_pieces((int)(j.n_row_blocks * groups), multiply_piece, &j, shared);
+    pool_run_if(shared && g->n * g->k > WORTH_THREADS / 16, j.n_panels, pack_piece, &j);
+    pool_run_if(shared, (int)(j.n_row_blocks * groups), multiply_piece, &j);
     return rc;
 }

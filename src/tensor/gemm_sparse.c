@@ -150,15 +150,6 @@ static void multiply_piece(void *ctx, int piece)
     (j->turned ? store_turned : store)(j, &block);
 }
 
-static void run_pieces(int64_t n, pool_fn fn, void *ctx, bool shared)
-{
-    if (shared)
-        pool_run((int)n, fn, ctx);
-    else
-        for (int64_t i = 0; i < n; i++)
-            fn(ctx, (int)i);
-}
-
 static void plan(struct job *j)
 {
     int64_t lanes = kernels->gemm_lanes(), vectors = padded(j->g->n) / lanes;
@@ -176,10 +167,10 @@ static int multiply(struct job *j, bool shared)
     j->packed = scratch_or_fail(j, SCRATCH_A, j->n_panels * j->width * g->k);
     if (g->a.cs != 1) j->rows = scratch_or_fail(j, SCRATCH_B, g->m * padded(g->k));
     if (*j->rc) return *j->rc;
-    run_pieces(j->n_panels, pack_piece, j, shared);
+    pool_run_if(shared, (int)j->n_panels, pack_piece, j);
     if (!*j->finite) return 0;
-    if (j->rows) run_pieces(row_blocks, turn_piece, j, shared);
-    run_pieces(row_blocks * j->n_panels, multiply_piece, j, shared);
+    if (j->rows) pool_run_if(shared, (int)row_blocks, turn_piece, j);
+    pool_run_if(shared, (int)(row_blocks * j->n_panels), multiply_piece, j);
     return *j->rc;
 }
 
