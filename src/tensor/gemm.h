@@ -32,17 +32,23 @@ struct gemm {
     // what happens to C before it is stored; not together with accumulate, nor in f64
     const float *bias; // n values, one per column
     enum gemm_act act;
-    void *pre; // value before the activation, like C
+    void *slope; // derivative of the activation, like C; NULL: nobody asks
 };
 
 // 0 or DET_ENOMEM.
 int gemm(const struct gemm *g);
 
+// Whether anything happens to the sums behind the product.
+static inline bool gemm_finishes(const struct gemm *g)
+{
+    return g->bias || g->act || g->slope;
+}
+
 // A block of finished sums, ld apart, becomes rows and columns of C (of one batch item, and of
-// pre).
+// slope).
 struct gemm_block {
     int64_t row, n_rows, col, n_cols;
     const float *sums;
     int64_t ld;
 };
-void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *pre);
+void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *slope);

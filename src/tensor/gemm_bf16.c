@@ -11,7 +11,7 @@ struct job {
     const struct gemm *g;
     const struct bf16_unit *unit;
     const void *a, *b;
-    char *c, *pre;
+    char *c, *slope;
     uint16_t *packed;
     int64_t k_padded;
     int n_panels;
@@ -74,7 +74,7 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
                                 .b_width = padded_columns(j, panel),
                                 .c = block,
                                 .ldc = GEMM_MAX_WIDTH};
-    bool direct = g->c_dtype == DET_F32 && !g->bias && !g->act && !g->pre;
+    bool direct = g->c_dtype == DET_F32 && !gemm_finishes(g);
     size_t at = (size_t)(row * g->ldc + col) * det_dtype_size(g->c_dtype);
     if (direct) {
         p.c = (float *)(void *)(j->c + at);
@@ -84,7 +84,7 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
     j->unit->panel(&p);
     if (direct) return;
     gemm_finish_block(g, &(struct gemm_block){row, m, col, p.width, block, GEMM_MAX_WIDTH}, j->c,
-                      j->pre);
+                      j->slope);
 }
 
 static void multiply_piece(void *ctx, int piece)
@@ -102,11 +102,11 @@ static void multiply_piece(void *ctx, int piece)
         multiply_block(j, row, m, panel, a, stride);
 }
 
-int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared)
+int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *slope, bool shared)
 {
     int rc = 0;
     const struct bf16_unit *unit = bf16_unit();
-    struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc};
+    struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc};
     j.k_padded = (g->k + unit->k_round - 1) / unit->k_round * unit->k_round;
     j.n_panels = (int)((g->n + unit->width - 1) / unit->width);
     j.packed =

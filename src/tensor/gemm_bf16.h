@@ -5,7 +5,8 @@
 
 // One product with A and B rounded to bf16 (each may be stored as f32 or bf16) and f32 sums, if
 // there is a bf16_unit() and k is not 0. `shared` says whether to use the pool. 0 or DET_ENOMEM.
-int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *pre, bool shared);
+int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char *slope,
+              bool shared);
 
 // Instructions that multiply pairs of bf16: the processor's best way, or NULL members where it has
 // none.

@@ -24,7 +24,7 @@ enum {
 struct job {
     const struct gemm *g; // zeros are in A, C may be turned
     const float *a, *b;
-    float *c, *pre;
+    float *c, *slope;
     bool turned;
     int64_t width, n_panels; // columns of a panel
     float *packed;           // B, panel after panel, each [k][columns]
@@ -52,10 +52,9 @@ enum sparse_side sparse_side(const struct gemm *g, const void *a, const void *b)
 {
     const struct matrix turned_b = turned_matrix(&g->b);
     const bool f32 = g->a.dtype == DET_F32 && g->b.dtype == DET_F32 && g->c_dtype == DET_F32;
-    const bool finish = g->bias || g->act || g->pre;
     if (!f32 || g->bf16 || g->m * g->n * g->k < MIN_WORK) return SPARSE_NONE;
     if (has_zeros(&g->a, a, g->m, g->k)) return SPARSE_A;
-    if (!finish && has_zeros(&turned_b, b, g->n, g->k)) return SPARSE_B;
+    if (!gemm_finishes(g) && has_zeros(&turned_b, b, g->n, g->k)) return SPARSE_B;
     return SPARSE_NONE;
 }
 
@@ -109,12 +108,15 @@ static void store(const struct job *j, const struct gemm_block *b)
     const struct gemm *g = j->g;
     float *c = j->c + b->row * g->ldc + b->col;
     if (!g->accumulate) {
-        gemm_finish_block(g, b, j->c, j->pre);
+        gemm_finish_block(g, b, j->c, j->slope);
         return;
     }
     for (int64_t i = 0; i < b->n_rows; i++)
         for (int64_t x = 0; x < b->n_cols; x++)
             c[i * g->ldc + x] += b->sums[i * b->ld + x];
+    if (!gemm_finishes(g)) return;
+    const struct gemm_block whole = {b->row, b->n_rows, b->col, b->n_cols, c, g->ldc};
+    gemm_finish_block(g, &whole, j->c, j->slope);
 }
 
 static void store_turned(const struct job *j, const struct gemm_block *b)
@@ -175,11 +177,11 @@ static int multiply(struct job *j, bool shared)
 }
 
 int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
-                void *pre, bool shared, bool *done)
+                void *slope, bool shared, bool *done)
 {
     struct gemm turned = *g;
     int rc = 0;
-    struct job j = {.g = g, .a = a, .b = b, .c = c, .pre = pre, .rc = &rc, .finite = done};
+    struct job j = {.g = g, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc, .finite = done};
     *done = true;
     if (side == SPARSE_B) {
         turned.m = g->n;

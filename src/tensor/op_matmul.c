@@ -40,7 +40,8 @@ struct linear_attr {
     bool bf16;
 };
 
-enum { LINEAR_AUX_PRE, LINEAR_AUX_X }; // before the activation; x as rows, if it had to be copied
+// Derivative of the activation, where the output does not tell; x as rows, if it had to be copied.
+enum { LINEAR_AUX_SLOPE, LINEAR_AUX_X };
 
 static int linear_infer(struct node *n)
 {
@@ -105,7 +106,7 @@ static int linear_forward(struct node *n)
     det_tensor *w = n->in[1], *y = n->out[0];
     int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? y->numel / out : 0;
     const det_tensor *x = input_rows(n, &rs);
-    if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_PRE] = tensor_new_like(y);
+    if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_SLOPE] = tensor_new_like(y);
     det_tensor *bias = bias_as_f32(n->in[2]);
     if (tape_failed()) return DET_ENOMEM;
     struct gemm g = {
@@ -120,7 +121,7 @@ static int linear_forward(struct node *n)
         .bf16 = a->bf16,
         .bias = bias ? bias->data : NULL,
         .act = (enum gemm_act)a->act,
-        .pre = n->aux[LINEAR_AUX_PRE] ? n->aux[LINEAR_AUX_PRE]->data : NULL,
+        .slope = n->aux[LINEAR_AUX_SLOPE] ? n->aux[LINEAR_AUX_SLOPE]->data : NULL,
     };
     int rc = run_gemm(n, &g);
     tensor_release(bias);
@@ -177,15 +178,11 @@ static int linear_backward(struct node *n)
     det_tensor *g = tensor_row_major(out_grad(n, 0));
     if (!g) return DET_ENOMEM;
     if (a->act) {
-        det_tensor *before = tensor_new_like(g), *saved = n->out[0];
-        enum unary_id id = UNARY_relu;
-        if (a->act == GEMM_ACT_GELU) {
-            id = UNARY_gelu;
-            saved = n->aux[LINEAR_AUX_PRE];
-        }
-        if (before)
-            ew_run(ew_unary_grad(id, (det_dtype)g->dtype), (det_tensor *const[]){before, g, saved},
-                   3, NULL);
+        det_tensor *before = tensor_new_like(g), *slope = n->aux[LINEAR_AUX_SLOPE];
+        det_dtype dtype = (det_dtype)g->dtype;
+        ew_fn multiply = slope ? ew_binary(BINARY_mul, dtype) : ew_unary_grad(UNARY_relu, dtype);
+        det_tensor *const operand[] = {before, g, slope ? slope : n->out[0]};
+        if (before) ew_run(multiply, operand, 3, NULL);
         tensor_release(g);
         if (!(g = before)) return DET_ENOMEM;
     }
@@ -194,10 +191,12 @@ static int linear_backward(struct node *n)
     return rc;
 }
 
-static const char *const linear_cases[] = {
-    "x:f[A,b] w:f[C,b] b:f[C]; ; F.linear(x, w, b)", "x:f[a,b,c] w:f[7,c] -; ; F.linear(x, w)",
-    "x:f[70,90] w:f[110,90] b:f[110]; ; F.linear(x, w, b)",
-    "x:f[33,17] w:f[300,17] b:f[300]; ; F.linear(x, w, b)", NULL};
+static const char *const linear_cases[] = {"x:f[A,b] w:f[C,b] b:f[C]; ; F.linear(x, w, b)",
+                                           "x:f[a,b,c] w:f[7,c] -; ; F.linear(x, w)",
+                                           "x:f[70,90] w:f[110,90] b:f[110]; ; F.linear(x, w, b)",
+                                           "x:f[33,17] w:f[300,17] b:f[300]; ; F.linear(x, w, b)",
+                                           "x:f[40,2100] w:f[20,2100] b:f[20]; ; F.linear(x, w, b)",
+                                           NULL};
 const struct op op_linear = {.name = "linear",
                              .min_in = 2,
                              .max_in = 3,

@@ -60,7 +60,7 @@ INLINE void tile(const int mr, const int nv, const bool columns, const struct ge
     static const int64_t one_segment[1] = {0};
     const int64_t *seg = p->seg ? p->seg : one_segment;
     const float *b = p->b;
-    const int64_t stride = p->a_stride, k_end = p->k;
+    const int64_t stride = p->a_tiles ? MAX_MR(nv) : p->a_stride, k_end = p->k;
     vf sum[24];
     UNROLL(24)
     for (int i = 0; i < mr * nv; i++)
@@ -157,14 +157,28 @@ int KERNEL(gemm_rows)(int width)
     return MAX_MR(nv);
 }
 
+static void multiply_tiles(const struct gemm_panel *p, const tile_fn *row, const int mr_max)
+{
+    const float *a = p->a;
+    for (int64_t i = 0; i < p->m; i += mr_max, a += gemm_tile_floats(mr_max, p->k))
+        row[p->m - i < mr_max ? p->m - i : mr_max](p, a, p->c + i * p->ldc);
+}
+
+// Rows are cut into tiles as equal as can be: a small rest would not keep the units busy.
 void KERNEL(gemm_panel)(const struct gemm_panel *p)
 {
     const int nv = (p->width + LANES - 1) / LANES, mr_max = MAX_MR(nv);
-    const tile_fn *row = tiles[p->a_columns][nv - 1];
-    for (int64_t i = 0; i < p->m; i += mr_max) {
-        int mr = (int)(p->m - i < mr_max ? p->m - i : mr_max);
-        const float *a = p->a + i * (p->a_columns ? 1 : p->a_stride);
-        row[mr](p, a, p->c + i * p->ldc);
+    const tile_fn *row = tiles[p->a_columns || p->a_tiles][nv - 1];
+    if (p->a_tiles) {
+        multiply_tiles(p, row, mr_max);
+        return;
+    }
+    const int64_t next_row = p->a_columns ? 1 : p->a_stride;
+    int64_t n_tiles = (p->m + mr_max - 1) / mr_max;
+    for (int64_t i = 0; i < p->m; n_tiles--) {
+        const int64_t mr = (p->m - i + n_tiles - 1) / n_tiles;
+        row[mr](p, p->a + i * next_row, p->c + i * p->ldc);
+        i += mr;
     }
 }
 
@@ -200,8 +214,8 @@ INLINE void transpose(vf *r)
 
 // What follows reads f32, or bf16 if `bf16` says so, and writes f32.
 
-INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end, int width,
-                      int padded, float *out)
+INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end, const int width,
+                      const int padded, float *out)
 {
     enum { AHEAD = 16 }; // rows: they may be pages apart, where the processor does not look itself
     for (int64_t k = 0; k < k_end; k++, out += padded) {
@@ -250,8 +264,11 @@ INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_e
 INLINE void pack(const void *b, const bool bf16, int64_t rs, int64_t cs, int64_t k_end, int width,
                  float *out)
 {
+    enum { FULL = MAX_NV * LANES }; // a width known to the compiler is copied in whole registers
     const int padded = (width + LANES - 1) / LANES * LANES;
-    if (cs == 1)
+    if (cs == 1 && width == FULL)
+        pack_rows(b, bf16, rs, k_end, FULL, FULL, out);
+    else if (cs == 1)
         pack_rows(b, bf16, rs, k_end, width, padded, out);
     else if (rs == 1)
         pack_columns(b, bf16, cs, k_end, width, padded, out);
@@ -269,50 +286,47 @@ void KERNEL(gemm_pack)(const void *b, bool bf16, int64_t rs, int64_t cs, int64_t
         pack(b, false, rs, cs, k_end, width, out);
 }
 
-INLINE void pack_tile(const void *a, const bool bf16, int64_t rs, int64_t cs, const int mr,
-                      int64_t k_end, float *out)
+// A row of A's transpose holds an element of every row of every tile: all tiles are filled side by
+// side, so no line is read twice.
+INLINE void pack_tiles_across(const float *a, int64_t cs, int64_t m, int64_t k_end, const int rows,
+                              float *out)
 {
-    if (rs == 1 && !bf16) {
-        for (int64_t k = 0; k < k_end; k++)
-            memcpy(out + k * mr, (const float *)a + k * cs, (size_t)mr * sizeof *out);
-        return;
+    enum { AHEAD = 8, LINE = 16 }; // see pack_rows
+    const int64_t whole = m / rows * rows, next = gemm_tile_floats(rows, k_end);
+    for (int64_t k = 0; k < k_end; k++, a += cs) {
+        float *to = out + k * rows;
+        for (int64_t i = 0; i < m; i += LINE)
+            __builtin_prefetch(a + AHEAD * cs + i);
+        for (int64_t i = 0; i < whole; i += rows, to += next)
+            memcpy(to, a + i, (size_t)rows * sizeof *to);
+        if (whole < m)
+            for (int r = 0; r < rows; r++)
+                to[r] = whole + r < m ? a[whole + r] : 0;
     }
-    for (int64_t k = 0; k < k_end; k++)
-        for (int r = 0; r < mr; r++)
-            out[k * mr + r] = load_as(a, bf16, r * rs + k * cs);
 }
 
 INLINE void pack_tiles(const void *a, const bool bf16, int64_t rs, int64_t cs, int64_t m,
-                       int64_t k_end, int rows, float *out)
+                       int64_t k_end, const int rows, float *out)
 {
-    for (int64_t i = 0; i < m; i += rows) {
-        int mr = (int)(m - i < rows ? m - i : rows);
-        const void *from = (const char *)a + i * rs * (bf16 ? 2 : 4);
-        float *to = out + i * k_end;
-        switch (mr) { // sizes known to the compiler copy in whole registers
-        case 6:
-            pack_tile(from, bf16, rs, cs, 6, k_end, to);
-            break;
-        case 8:
-            pack_tile(from, bf16, rs, cs, 8, k_end, to);
-            break;
-        case 12:
-            pack_tile(from, bf16, rs, cs, 12, k_end, to);
-            break;
-        default:
-            pack_tile(from, bf16, rs, cs, mr, k_end, to);
-        }
-    }
+    for (int64_t i = 0; i < m; i += rows, out += gemm_tile_floats(rows, k_end))
+        for (int64_t k = 0; k < k_end; k++)
+            for (int r = 0; r < rows; r++)
+                out[k * rows + r] = i + r < m ? load_as(a, bf16, (i + r) * rs + k * cs) : 0;
 }
 
-// A[m x k_end], tile after tile of at most `rows` rows, each as [k][rows of the tile].
+// A[m x k_end], tile after tile, each as [k][rows] with zeros behind m.
 void KERNEL(gemm_pack_a)(const void *a, bool bf16, int64_t rs, int64_t cs, int64_t m, int64_t k_end,
                          int rows, float *out)
 {
+    enum { FULL = MAX_MR(MAX_NV) }; // as in pack()
     if (bf16)
         pack_tiles(a, true, rs, cs, m, k_end, rows, out);
-    else
+    else if (rs != 1)
         pack_tiles(a, false, rs, cs, m, k_end, rows, out);
+    else if (rows == FULL)
+        pack_tiles_across(a, cs, m, k_end, FULL, out);
+    else
+        pack_tiles_across(a, cs, m, k_end, rows, out);
 }
 
 // Rounds to what bf16 can hold.
@@ -325,61 +339,68 @@ void KERNEL(gemm_round)(float *x, int64_t n)
 
 // --- finishing
 
-INLINE float act_none(float x)
+INLINE float act_none(float x, float *slope)
 {
+    *slope = 1;
     return x;
 }
 
-INLINE float act_relu(float x)
+INLINE float act_relu(float x, float *slope)
 {
+    *slope = x > 0 ? 1 : 0;
     return x > 0 || x != x ? x : 0;
 }
 
-INLINE float act_gelu(float x)
+INLINE float act_gelu(float x, float *slope)
 {
-    return 0.5f * x * (1 + vm_erf(x * 0.70710678f));
+    float e; // exp(-x^2 / 2)
+    const float below = 0.5f + 0.5f * vm_erf_exp(x * 0.70710678f, &e);
+    *slope = below + x * 0.39894228f * e;
+    return x * below;
 }
 
-// One row: f32 or bf16. Without a bias, or where nobody wants the value before the activation, the
-// compiler drops that part of the loop.
-#define FINISH(name, act)                                                                          \
-    INLINE void row_##name##_f32(const float *c, const float *bias, float *pre, float *out, int n) \
-    {                                                                                              \
-        VECTOR_LOOP                                                                                \
-        for (int j = 0; j < n; j++) {                                                              \
-            const float x = bias ? c[j] + bias[j] : c[j];                                          \
-            if (pre) pre[j] = x;                                                                   \
-            out[j] = act(x);                                                                       \
-        }                                                                                          \
-    }                                                                                              \
-    INLINE void row_##name##_bf16(const float *c, const float *bias, uint16_t *pre, uint16_t *out, \
-                                  int n)                                                           \
-    {                                                                                              \
-        VECTOR_LOOP                                                                                \
-        for (int j = 0; j < n; j++) {                                                              \
-            const float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j]));                \
-            if (pre) pre[j] = f32_to_bf16(x);                                                      \
-            out[j] = f32_to_bf16(act(x));                                                          \
-        }                                                                                          \
-    }                                                                                              \
-    FINISH_ROWS(name, f32, float)                                                                  \
+// One row: f32 or bf16. Without a bias, or where nobody wants the slope, the compiler drops that
+// part of the loop.
+#define FINISH(name, act)                                                                     \
+    INLINE void row_##name##_f32(const float *c, const float *bias, float *slope, float *out, \
+                                 int n)                                                       \
+    {                                                                                         \
+        VECTOR_LOOP                                                                           \
+        for (int j = 0; j < n; j++) {                                                         \
+            float s;                                                                          \
+            out[j] = act(bias ? c[j] + bias[j] : c[j], &s);                                   \
+            if (slope) slope[j] = s;                                                          \
+        }                                                                                     \
+    }                                                                                         \
+    INLINE void row_##name##_bf16(const float *c, const float *bias, uint16_t *slope,         \
+                                  uint16_t *out, int n)                                       \
+    {                                                                                         \
+        VECTOR_LOOP                                                                           \
+        for (int j = 0; j < n; j++) {                                                         \
+            float s;                                                                          \
+            const float x = bf16_to_f32(f32_to_bf16(bias ? c[j] + bias[j] : c[j]));           \
+            out[j] = f32_to_bf16(act(x, &s));                                                 \
+            if (slope) slope[j] = f32_to_bf16(s);                                             \
+        }                                                                                     \
+    }                                                                                         \
+    FINISH_ROWS(name, f32, float)                                                             \
     FINISH_ROWS(name, bf16, uint16_t)
-#define FINISH_ROWS(name, type, T)                                    \
-    static void finish_##name##_##type(const struct gemm_finish *f)   \
-    {                                                                 \
-        for (int64_t i = 0; i < f->m; i++) {                          \
-            const float *c = f->c + i * f->ldc;                       \
-            T *out = (T *)f->out + i * f->ld_out;                     \
-            T *pre = f->pre ? (T *)f->pre + i * f->ld_out : NULL;     \
-            if (f->bias && pre)                                       \
-                row_##name##_##type(c, f->bias, pre, out, f->width);  \
-            else if (f->bias)                                         \
-                row_##name##_##type(c, f->bias, NULL, out, f->width); \
-            else if (pre)                                             \
-                row_##name##_##type(c, NULL, pre, out, f->width);     \
-            else                                                      \
-                row_##name##_##type(c, NULL, NULL, out, f->width);    \
-        }                                                             \
+#define FINISH_ROWS(name, type, T)                                      \
+    static void finish_##name##_##type(const struct gemm_finish *f)     \
+    {                                                                   \
+        for (int64_t i = 0; i < f->m; i++) {                            \
+            const float *c = f->c + i * f->ldc;                         \
+            T *out = (T *)f->out + i * f->ld_out;                       \
+            T *slope = f->slope ? (T *)f->slope + i * f->ld_out : NULL; \
+            if (f->bias && slope)                                       \
+                row_##name##_##type(c, f->bias, slope, out, f->width);  \
+            else if (f->bias)                                           \
+                row_##name##_##type(c, f->bias, NULL, out, f->width);   \
+            else if (slope)                                             \
+                row_##name##_##type(c, NULL, slope, out, f->width);     \
+            else                                                        \
+                row_##name##_##type(c, NULL, NULL, out, f->width);      \
+        }                                                               \
     }
 FINISH(none, act_none)
 FINISH(relu, act_relu)

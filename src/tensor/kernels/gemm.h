@@ -18,6 +18,7 @@ struct gemm_panel {
     const float *a;
     int64_t a_stride; // rows: element (i, k) is a[i * a_stride + k]
     bool a_columns;   // columns: element (i, k) is a[i + k * a_stride]
+    bool a_tiles;     // tiles made by gemm_pack_a, of gemm_rows(width) rows; one segment
     const float *b;
     int64_t b_stride;
     int width; // columns of C, at most GEMM_MAX_WIDTH; B must hold whole vectors
@@ -25,6 +26,13 @@ struct gemm_panel {
     int64_t ldc;
     bool accumulate;
 };
+
+// Floats from one tile of a packed A to the next: [k][rows], and a line of the cache more, because
+// tiles a power of two apart would all want the same few places there.
+static inline int64_t gemm_tile_floats(int rows, int64_t k)
+{
+    return rows * k + 16;
+}
 
 // The same with bf16 pairs: B is packed as [k / 2][width][2], A has rows of bf16, k is even and
 // padded.
@@ -64,9 +72,9 @@ struct gemm_finish {
     int64_t ldc;
     const float *bias; // width values or NULL
     enum gemm_act act;
-    void *out, *pre; // result, and the value before the activation if wanted; may be c itself
+    void *out, *slope; // result, and derivative of the activation if wanted; out may be c itself
     int64_t ld_out;
-    bool bf16; // type of out and pre
+    bool bf16; // type of out and slope
 };
 
 // C[m x n] (+)= A B + bias for few elements anywhere in memory: element (i, j) of A is

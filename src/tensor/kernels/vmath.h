@@ -100,10 +100,11 @@ INLINE float vm_tanh(float x)
     return x != x ? x : y;
 }
 
-// |x| < 1: x P(x^2). Beyond: 1 - exp(Q(|x|)), which is 1 in f32 from 3.92 on.
-INLINE float vm_erf(float x)
+// erf(x), and exp(-x^2) on the way. |x| < 1: x P(x^2). Beyond: 1 - Q(|x|) exp(-x^2), which is 1 in
+// f32 from 3.92 on.
+INLINE float vm_erf_exp(float x, float *exp_minus_square)
 {
-    float a = vm_abs(x), u = x * x;
+    float a = vm_abs(x), u = x * x, e = vm_exp(-u);
     float p = -9.68013774e-06f;
     p = p * u + 0.000112705449f;
     p = p * u - 0.000848471129f;
@@ -114,15 +115,22 @@ INLINE float vm_erf(float x)
     p = p * u + 1.12837923f;
     float small = x * p;
     float c = a > 4.0f ? 4.0f : a;
-    float q = -2.14960837e-05f;
-    q = q * c + 0.000439106050f;
-    q = q * c - 0.00419360958f;
-    q = q * c + 0.0251789633f;
-    q = q * c - 0.108372472f;
-    q = q * c - 0.633262634f;
-    q = q * c - 1.12955678f;
-    q = q * c + 0.000183443670f;
-    float large = vm_copysign(1.0f - vm_exp(q), x);
+    float q = -0.000388894434f;
+    q = q * c + 0.00600525551f;
+    q = q * c - 0.04099885f;
+    q = q * c + 0.16413559f;
+    q = q * c - 0.431682855f;
+    q = q * c + 0.792598009f;
+    q = q * c - 1.04821229f;
+    q = q * c + 0.986127675f;
+    float large = vm_copysign(1.0f - q * e, x);
     float y = a < 1.0f ? small : large;
+    *exp_minus_square = e;
     return x != x ? x : y;
+}
+
+INLINE float vm_erf(float x)
+{
+    float unused;
+    return vm_erf_exp(x, &unused);
 }
