@@ -19,6 +19,7 @@ enum {
     K_SLICE = 1024,            // rows of A that long stay in the second-level cache
     PIECES = 16,               // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,        // the same where each piece has to pack its A
+    PIECE_WORK = 512 << 10,    // multiply-adds that make a piece worth its own claim
     PACK_MAX = 4 << 20,        // floats of B packed at a time
 };
 
@@ -183,6 +184,7 @@ static void plan_pieces(struct job *j, bool shared)
     int64_t blocks = divide_up(divide_up(g->m, ROW_BLOCK), threads) * threads;
     j->n_row_blocks = MIN(blocks, tiles);
     int64_t wanted = threads == 1 ? 1 : (packs_a(j) ? PACKING_PIECES : PIECES) * threads;
+    wanted = MIN(wanted, MAX(g->m * j->n_cols * g->k / PIECE_WORK, (int64_t)1));
     int64_t groups = MIN(divide_up(wanted, j->n_row_blocks), j->n_panels);
     j->panel_group = (int)divide_up(j->n_panels, groups);
     j->n_panel_groups = (int)divide_up(j->n_panels, j->panel_group);
