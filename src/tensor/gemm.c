@@ -16,6 +16,7 @@ enum {
     TINY = 4096,               // multiply-adds; below, plain loops are faster than blocking
     WORTH_THREADS = 128 << 10, // multiply-adds; below, waking a thread costs more than it gives
     ROW_BLOCK = 96,            // rows of A per piece
+    PACKED_ROW_BLOCK = 48,     // the same where A is packed by the piece: half of a small cache
     K_SLICE = 1024,            // rows of A that long stay in the second-level cache
     PIECES = 16,               // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,        // the same where each piece has to pack its A
@@ -181,8 +182,8 @@ static void plan_pieces(struct job *j, bool shared)
     int threads = shared ? pool_threads() : 1;
     j->tile_rows = kernels->gemm_rows(j->panel_width);
     int64_t tiles = divide_up(g->m, j->tile_rows);
-    int64_t blocks = divide_up(divide_up(g->m, ROW_BLOCK), threads) * threads;
-    j->n_row_blocks = MIN(blocks, tiles);
+    int64_t blocks = divide_up(g->m, packs_a(j) ? PACKED_ROW_BLOCK : ROW_BLOCK);
+    j->n_row_blocks = MIN(divide_up(blocks, threads) * threads, tiles);
     int64_t wanted = threads == 1 ? 1 : (packs_a(j) ? PACKING_PIECES : PIECES) * threads;
     wanted = MIN(wanted, MAX(g->m * j->n_cols * g->k / PIECE_WORK, (int64_t)1));
     int64_t groups = MIN(divide_up(wanted, j->n_row_blocks), j->n_panels);
