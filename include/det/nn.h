@@ -66,7 +66,8 @@ DET_API void det_module_on_free(det_module *m, void (*done)(det_module *m));
 DET_API det_tensor *det_forward(det_module *m, det_tensor *x);
 DET_API void det_module_train(det_module *m, bool training); // the module and all below it
 DET_API bool det_module_training(const det_module *m);
-// det_forward of m computes in mixed precision (det_set_autocast) and gives f32 where it gave bf16.
+// det_forward of m, or of a module below it that is called by itself, computes in mixed precision
+// (det_set_autocast) and gives f32 where it gave bf16.
 DET_API void det_module_autocast(det_module *m, bool on);
 DET_API const char *det_module_type(const det_module *m); // "Conv2d"
 DET_API const char *det_module_name(const det_module *m); // in its parent; NULL at the top

@@ -226,10 +226,14 @@ typedef struct det_step_opts {
 } det_step_opts;
 
 // Instead of det_optim_step and det_optim_zero_grad. With an aggregation frequency of n it does
-// nothing but in every n-th batch, where it divides the gradients by n first.
+// nothing but in every n-th batch, where it divides the gradients by n first. A batch may have
+// several optimizers and several steps of each, with a det_backward_loss before each step.
 #define det_step_optimizer(ctx, opt, ...) \
     det_step_optimizer_with(ctx, opt, (det_step_opts){__VA_ARGS__})
 DET_API void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts opts);
+// Whether this batch is one that steps: always, unless gradients are aggregated. For what goes with
+// a step: det_scaler_update of one's own scaler, a moving average of the weights.
+DET_API bool det_context_is_update(const det_context *ctx);
 
 // --- custom reducers: metrics that are not averages
 

@@ -91,10 +91,10 @@ det_tensor *det_mha_forward(det_module *mha, det_tensor *query, det_tensor *key,
                   mha ? mha->type : "NULL");
         return NULL;
     }
-    const struct origin *caller = tape_set_origin(&mha->origin);
+    struct module_call call = module_enter(mha);
     det_tensor *y = attend(mha, (det_tensor *[]){query, key, value}, mask, causal);
-    tape_set_origin(caller);
-    return y;
+    module_leave(&call);
+    return module_result(&call, y);
 }
 
 static void mha_reset(det_module *m)

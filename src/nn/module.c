@@ -224,12 +224,32 @@ void det_module_on_free(det_module *m, void (*done)(det_module *m))
 
 // --- running
 
-static det_tensor *forward_autocast(det_module *m, det_tensor *x)
+static bool is_below_autocast(const det_module *m)
 {
-    bool old = det_set_autocast(true);
-    det_tensor *y = m->forward(m, x);
-    det_set_autocast(old);
-    return y && det_dtype_of(y) == DET_BF16 ? det_to(y, DET_F32) : y;
+    while (m && !m->autocast)
+        m = m->parent;
+    return m;
+}
+
+// A part that is called by itself is as precise as it is inside of the whole. What a forward
+// function calls is left to that function.
+struct module_call module_enter(det_module *m)
+{
+    struct module_call call = {.caller = tape_set_origin(&m->origin)};
+    call.casts = m->autocast || (!call.caller && is_below_autocast(m));
+    call.autocast = call.casts ? det_set_autocast(true) : false;
+    return call;
+}
+
+void module_leave(const struct module_call *call)
+{
+    if (call->casts) det_set_autocast(call->autocast);
+    tape_set_origin(call->caller);
+}
+
+det_tensor *module_result(const struct module_call *call, det_tensor *y)
+{
+    return call->casts && y && det_dtype_of(y) == DET_BF16 ? det_to(y, DET_F32) : y;
 }
 
 det_tensor *det_forward(det_module *m, det_tensor *x)
@@ -240,10 +260,10 @@ det_tensor *det_forward(det_module *m, det_tensor *x)
         return NULL;
     }
     if (!m->forward) return module_fail(m, DET_EUNSUPPORTED, "has no forward of its own");
-    const struct origin *caller = tape_set_origin(&m->origin);
-    det_tensor *y = m->autocast ? forward_autocast(m, x) : m->forward(m, x);
-    tape_set_origin(caller);
-    return y;
+    struct module_call call = module_enter(m);
+    det_tensor *y = m->forward(m, x);
+    module_leave(&call);
+    return module_result(&call, y);
 }
 
 void det_module_train(det_module *m, bool training)

@@ -66,6 +66,16 @@ void module_add_none(det_module *m, const char *name);
 // If anything failed since it was begun, frees m and returns NULL.
 det_module *module_ready(det_module *m, void (*reset)(det_module *m));
 
+// Around what a module computes for somebody outside: names it in messages, and switches mixed
+// precision on where it begins. Results go out through module_result, which makes them f32 again.
+struct module_call {
+    const struct origin *caller;
+    bool casts, autocast; // begins here; what it was before
+};
+struct module_call module_enter(det_module *m);
+void module_leave(const struct module_call *call);
+det_tensor *module_result(const struct module_call *call, det_tensor *y);
+
 // Puts a failure into the sticky error: "BatchNorm2d 'encoder.bn': <message>". Returns NULL.
 det_tensor *module_fail(const det_module *m, int code, const char *fmt, ...) DET_PRINTF(3, 4);
 

@@ -123,13 +123,15 @@ det_tensor *det_rnn_forward(det_module *rnn, det_tensor *x, det_tensor *h0, det_
         return NULL;
     }
     struct rnn *r = det_module_self(rnn);
-    const struct origin *caller = tape_set_origin(&rnn->origin);
+    struct module_call call = module_enter(rnn);
     det_tensor *y = run_sequence(rnn, x, h0, c0);
     int n = n_cells(r);
     if (y && h_n) *h_n = det_stack(r->last, n, 0);
     if (y && c_n && r->kind == RNN_LSTM) *c_n = det_stack(r->last + n, n, 0);
-    tape_set_origin(caller);
-    return y;
+    module_leave(&call);
+    if (h_n) *h_n = module_result(&call, *h_n);
+    if (c_n) *c_n = module_result(&call, *c_n);
+    return module_result(&call, y);
 }
 
 // --- making

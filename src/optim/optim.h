@@ -1,4 +1,4 @@
-// optim/optim.h: optimizers, for the layers above: their gradients as memory.
+// optim/optim.h: optimizers and scalers, for the layers above.
 #pragma once
 
 #include "det/optim.h"
@@ -8,3 +8,9 @@
 // the walk.
 typedef int (*optim_visit_fn)(void *user, float *grads, int64_t n);
 int optim_visit_grads(det_optimizer *opt, optim_visit_fn visit, void *user);
+
+// As det_scaler_unscale, and nothing if that was done already.
+void scaler_unscale_once(det_scaler *s, det_optimizer *opt);
+// The optimizer may be unscaled and stepped again before the next det_scaler_update, which will
+// know of all its gradients.
+void scaler_again(det_scaler *s, const det_optimizer *opt);

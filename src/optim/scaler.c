@@ -3,20 +3,22 @@
 // Each optimizer goes through these stages in an iteration; det_scaler_update brings all back to
 // READY.
 //
-//     READY --unscale--> UNSCALED --step--> STEPPED
+//     READY --unscale--> UNSCALED --step--> STEPPED --scaler_again--> READY
 //       |                                      ^
 //       +----------------step------------------+
+#include "optim/optim.h"
 #include "optim/optimizer.h"
 
 #include "base/mem.h"
 #include <math.h>
 
-enum stage { STAGE_UNSCALED, STAGE_STEPPED }; // an optimizer that is not in the list is READY
+enum stage { STAGE_READY, STAGE_UNSCALED, STAGE_STEPPED };
 
 struct scaled {
     const det_optimizer *opt;
     enum stage stage;
-    bool found_inf;
+    bool found_inf; // in the gradients of now
+    bool had_inf;   // in those of steps before
 };
 
 struct det_scaler {
@@ -74,23 +76,44 @@ det_tensor *det_scaler_scale(det_scaler *s, det_tensor *loss)
     return is_off(s) ? loss : det_mul_scalar(loss, s->opts.init_scale);
 }
 
-static struct scaled *find_scaled(const det_scaler *s, const det_optimizer *opt)
+static struct scaled *find_scaled(det_scaler *s, const det_optimizer *opt)
 {
     for (int i = 0; i < s->n_scaled; i++)
         if (s->scaled[i].opt == opt) return &s->scaled[i];
-    return NULL;
+    s->scaled = xrealloc(s->scaled, (size_t)(s->n_scaled + 1) * sizeof *s->scaled);
+    s->scaled[s->n_scaled] = (struct scaled){.opt = opt};
+    return &s->scaled[s->n_scaled++];
+}
+
+static void unscale(const det_scaler *s, struct scaled *mine, det_optimizer *opt)
+{
+    mine->found_inf = !optimizer_unscale(opt, 1 / s->opts.init_scale);
+    mine->stage = STAGE_UNSCALED;
 }
 
 void det_scaler_unscale(det_scaler *s, det_optimizer *opt)
 {
     if (is_off(s) || !opt || tape_failed()) return;
-    if (find_scaled(s, opt)) {
+    struct scaled *mine = find_scaled(s, opt);
+    if (mine->stage == STAGE_READY)
+        unscale(s, mine, opt);
+    else
         det_raise(DET_ESTATE, "det_scaler_unscale: done already since the last det_scaler_update");
-        return;
-    }
-    bool finite = optimizer_unscale(opt, 1 / s->opts.init_scale);
-    s->scaled = xrealloc(s->scaled, (size_t)(s->n_scaled + 1) * sizeof *s->scaled);
-    s->scaled[s->n_scaled++] = (struct scaled){opt, STAGE_UNSCALED, !finite};
+}
+
+void scaler_unscale_once(det_scaler *s, det_optimizer *opt)
+{
+    if (is_off(s) || !opt || tape_failed()) return;
+    struct scaled *mine = find_scaled(s, opt);
+    if (mine->stage == STAGE_READY) unscale(s, mine, opt);
+}
+
+void scaler_again(det_scaler *s, const det_optimizer *opt)
+{
+    if (is_off(s) || !opt || tape_failed()) return;
+    struct scaled *mine = find_scaled(s, opt);
+    mine->had_inf |= mine->found_inf;
+    mine->stage = STAGE_READY;
 }
 
 bool det_scaler_step(det_scaler *s, det_optimizer *opt)
@@ -100,8 +123,8 @@ bool det_scaler_step(det_scaler *s, det_optimizer *opt)
         det_optim_step(opt);
         return !tape_failed();
     }
-    if (!find_scaled(s, opt)) det_scaler_unscale(s, opt);
     struct scaled *mine = find_scaled(s, opt);
+    if (mine->stage == STAGE_READY) unscale(s, mine, opt);
     if (mine->stage == STAGE_STEPPED) {
         det_raise(DET_ESTATE, "det_scaler_step: done already since the last det_scaler_update");
         return false;
@@ -129,7 +152,7 @@ void det_scaler_update(det_scaler *s)
     }
     bool found_inf = false;
     for (int i = 0; i < s->n_scaled; i++)
-        found_inf |= s->scaled[i].found_inf;
+        found_inf |= s->scaled[i].found_inf || s->scaled[i].had_inf;
     s->n_scaled = 0;
     if (found_inf)
         multiply_scale(s, s->opts.backoff_factor);

@@ -159,7 +159,6 @@ int callback_result(det_context *ctx, int rc, const char *name, const char *memb
 
 // --- one batch
 
-// Gradients are used in this batch.
 static bool is_update(const det_context *ctx)
 {
     return (ctx->batch_idx + 1) % ctx->setup.aggregation_frequency == 0;
@@ -173,6 +172,11 @@ static bool is_training(const det_context *ctx, const char *function)
     return false;
 }
 
+bool det_context_is_update(const det_context *ctx)
+{
+    return is_training(ctx, "det_context_is_update") && is_update(ctx);
+}
+
 void det_backward_loss_with(det_context *ctx, det_tensor *loss, det_backward_opts opts)
 {
     if (!is_training(ctx, "det_backward_loss")) return;
@@ -180,11 +184,12 @@ void det_backward_loss_with(det_context *ctx, det_tensor *loss, det_backward_opt
     engine->backward(ctx->amp ? engine->scale_loss(ctx->scaler, loss) : loss, opts);
 }
 
-static void clip(const det_context *ctx, det_optimizer *opt, const det_step_opts *opts)
+static void clip(const det_context *ctx, det_optimizer *opt, det_scaler *scaler,
+                 const det_step_opts *opts)
 {
     const struct engine_ops *engine = ctx->setup.engine;
     if (!opts->clip && opts->clip_norm == 0 && opts->clip_value == 0) return;
-    if (ctx->amp) engine->unscale_grads(ctx->scaler, opt);
+    engine->unscale_grads(scaler, opt);
     if (opts->clip) opts->clip(opt, opts->clip_user);
     if (opts->clip_norm != 0) engine->clip_norm(opt, opts->clip_norm);
     if (opts->clip_value != 0) engine->clip_value(opt, opts->clip_value);
@@ -219,10 +224,11 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
         return;
     }
     if (!is_update(ctx)) return;
-    average_grads(ctx, wrapped);
-    clip(ctx, opt, &opts);
     det_scaler *scaler = opts.scaler ? opts.scaler : ctx->amp ? ctx->scaler : NULL;
+    average_grads(ctx, wrapped);
+    clip(ctx, opt, scaler, &opts);
     engine->optim_step(scaler, opt);
+    if (ctx->amp) engine->scaler_again(scaler, opt); // a batch may have several steps
     ctx->scaler_was_used |= scaler == ctx->scaler;
     if (!opts.keep_grads) engine->zero_grad(opt);
 }

@@ -37,7 +37,8 @@ struct engine_ops {
     void (*backward)(det_tensor *loss, det_backward_opts opts);
     det_scaler *(*scaler_new)(void);
     det_tensor *(*scale_loss)(det_scaler *scaler, det_tensor *loss);
-    void (*unscale_grads)(det_scaler *scaler, det_optimizer *opt);
+    void (*unscale_grads)(det_scaler *scaler, det_optimizer *opt); // unless that is done already
+    void (*scaler_again)(det_scaler *scaler, const det_optimizer *opt); // it may step once more
     void (*scaler_update)(det_scaler *scaler);
     void (*scaler_free)(det_scaler *scaler);
     void (*scale_grads)(det_optimizer *opt, double factor);

@@ -2,6 +2,7 @@
 #include "train/engine.h"
 
 #include "format/format.h"
+#include "optim/optim.h"
 #include "tensor/tensor.h"
 #include "train/engine_ranks.h"
 
@@ -130,7 +131,8 @@ const struct engine_ops engine_det = {
     .backward = det_backward_with,
     .scaler_new = scaler_new,
     .scale_loss = det_scaler_scale,
-    .unscale_grads = det_scaler_unscale,
+    .unscale_grads = scaler_unscale_once,
+    .scaler_again = scaler_again,
     .scaler_update = det_scaler_update,
     .scaler_free = det_scaler_free,
     .scale_grads = det_optim_scale_grads,

@@ -303,6 +303,34 @@ static void test_module__autocasts_itself_only(void **state)
     det_module_free(m);
 }
 
+static det_tensor *precise_forward(det_module *m, det_tensor *x)
+{
+    bool before = det_set_autocast(false);
+    det_tensor *y = det_forward(det_module_child(m, 0), x);
+    det_set_autocast(before);
+    return y;
+}
+
+static void test_module__autocasts_parts_that_are_called_alone(void **state)
+{
+    (void)state;
+    det_module *m = det_module_new("Precise", 0, precise_forward);
+    det_module *inner = det_module_add(m, "inner", det_nn_linear(1, 1, .no_bias = true));
+    det_module *rnn = det_module_add(m, "rnn", det_nn_rnn(1, 1, .no_bias = true, .relu = true));
+    det_init_constant(det_module_find_param(m, "inner.weight"), 1.001);
+    det_init_constant(det_module_find_param(m, "rnn.weight_ih_l0"), 1.001);
+    det_module_autocast(m, true);
+    det_tensor *x = det_ones(DET_F32, DET_DIMS(1, 1, 1)), *last;
+    assert_near(det_item(det_forward(inner, x)), 1, 0);
+    det_tensor *y = det_rnn_forward(rnn, x, NULL, NULL, &last, NULL);
+    assert_int_equal(det_dtype_of(y), DET_F32);
+    assert_int_equal(det_dtype_of(last), DET_F32);
+    assert_near(det_item(y), 1, 0);
+    assert_near(det_item(det_forward(m, x)), 1.001, 1e-6); // what a forward switches off stays off
+    assert_false(det_autocast());
+    det_module_free(m);
+}
+
 // The network of the MNIST tutorial, whose size is known: 1040 + 40040 + 32050 + 510.
 static void test_module__counts_the_parameters_of_the_tutorial(void **state)
 {
@@ -325,4 +353,5 @@ RUN_TESTS(TEST(test_module__knows_its_tree), TEST(test_module__describes_itself)
           TEST(test_module__refuses_bad_arguments),
           TEST(test_module__special_forwards_want_their_own_kind),
           TEST(test_module__checks_shapes_with_its_path), TEST(test_module__autocasts_itself_only),
+          TEST(test_module__autocasts_parts_that_are_called_alone),
           TEST(test_module__counts_the_parameters_of_the_tutorial))
