@@ -5,15 +5,15 @@
 #include "base/assert.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
+#include "sys/ignore.h"
 #include "sys/library.h"
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_IGNORE = 1 << 20, MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
 // clang-format off
 #define ARCHIVE_FUNCTIONS(F)                                                                        \
@@ -38,45 +38,10 @@ static struct library library = {.files = {"libarchive.so.13"},
 struct packing {
     struct archive *archive;
     struct arena *arena;
-    struct str ignore; // content of .detignore
+    struct str ignore; // of .detignore
     struct buf *out;
     struct pack_totals totals;
 };
-
-static const char default_ignore[] = "__pycache__/\n*.py[co]\n*$py.class\n";
-
-bool pack_pattern_matches(struct str pattern, const char *path, bool is_folder)
-{
-    char text[1024];
-    while (pattern.len &&
-           (pattern.ptr[pattern.len - 1] == ' ' || pattern.ptr[pattern.len - 1] == '\r'))
-        pattern.len--;
-    if (!pattern.len || pattern.ptr[0] == '#' || pattern.len >= sizeof text) return false;
-    if (pattern.ptr[pattern.len - 1] == '/') {
-        if (!is_folder) return false;
-        pattern.len--;
-    }
-    memcpy(text, pattern.ptr, pattern.len);
-    text[pattern.len] = 0;
-    if (text[0] == '/') return !fnmatch(text + 1, path, FNM_PATHNAME);
-    if (strchr(text, '/')) return !fnmatch(text, path, FNM_PATHNAME);
-    const char *slash = strrchr(path, '/');
-    return !fnmatch(text, slash ? slash + 1 : path, FNM_PATHNAME);
-}
-
-static bool is_ignored(const struct packing *p, const char *path, bool is_folder)
-{
-    struct str lists[] = {str_from(default_ignore), p->ignore};
-    bool ignored = false;
-    for (int i = 0; i < 2; i++)
-        while (lists[i].len) { // the last line that matches decides; ! brings back
-            struct str line = str_cut(&lists[i], '\n');
-            bool keep = line.len && line.ptr[0] == '!';
-            if (keep) line.ptr++, line.len--;
-            if (pack_pattern_matches(line, path, is_folder)) ignored = !keep;
-        }
-    return ignored;
-}
 
 static int archive_fail(struct archive *a, det_err *err)
 {
@@ -125,7 +90,7 @@ static int add_entry(struct packing *p, int dir, const char *prefix, const char 
     int rc = 0;
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW)) return fs_fail(err, "read", path);
     bool folder = S_ISDIR(st.st_mode);
-    if ((!folder && !S_ISREG(st.st_mode)) || is_ignored(p, path, folder)) return 0;
+    if ((!folder && !S_ISREG(st.st_mode)) || ignore_has(p->ignore, path, folder)) return 0;
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (folder ? O_DIRECTORY : 0));
     if (fd < 0) return fs_fail(err, "open", path);
     if (!folder) rc = add_file(p, fd, &st, path, err);
@@ -159,15 +124,6 @@ static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size
     return (la_ssize_t)n;
 }
 
-static int read_ignore(const char *dir, struct arena *arena, struct str *out, det_err *err)
-{
-    struct buf text = BUF_INIT(MAX_IGNORE);
-    int rc = fs_read(arena_printf(arena, "%s/.detignore", dir), &text, err);
-    *out = (struct str){arena_strndup(arena, buf_str(&text).ptr, text.len), text.len};
-    buf_done(&text);
-    return rc == DET_ENOTFOUND ? det_ok(err) : rc;
-}
-
 int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err)
 {
     int rc = library_load(&library, err);
@@ -179,7 +135,7 @@ int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, de
     libarchive.write_add_filter_gzip(p.archive);
     libarchive.write_set_options(p.archive, "gzip:!timestamp"); // same files, same bytes
     libarchive.write_open2(p.archive, &p, NULL, on_bytes, NULL, NULL);
-    rc = read_ignore(dir, &arena, &p.ignore, err);
+    rc = ignore_read(dir, &arena, &p.ignore, err);
     if (!rc) rc = dir_open(dir, 0, &fd, err);
     if (!rc) rc = add_folder(&p, fd, "", 0, err);
     if (!rc && libarchive.write_close(p.archive) != ARCHIVE_OK) rc = archive_fail(p.archive, err);

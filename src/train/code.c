@@ -8,6 +8,7 @@
 #include "storage/storage.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
+#include "sys/ignore.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ struct code_file {
 struct code {
     struct arena arena;
     const char *dir;
+    struct str ignore; // of .detignore
     struct code_file *files;
     int n;
     size_t n_bytes;
@@ -79,6 +81,7 @@ static int add_folder(struct code *c, const char *path, const char *below, int d
         if (e->name[0] == '.') continue;
         const char *inner = arena_printf(&arena, "%s/%s", path, e->name);
         const char *name = arena_printf(&arena, "%s%s", below, e->name);
+        if (ignore_has(c->ignore, name, e->kind == DIR_FOLDER)) continue;
         if (e->kind == DIR_FILE)
             rc = add_file(c, inner, name, err);
         else if (e->kind == DIR_FOLDER && depth < MAX_DEPTH && !is_except(c, inner))
@@ -93,7 +96,7 @@ struct code *code_read(const char *dir, const char *except, det_err *err)
     struct code *c = xcalloc(1, sizeof *c);
     c->dir = arena_strdup(&c->arena, dir);
     c->has_except = except && !stat(except, &c->except);
-    if (add_folder(c, dir, "", 0, err)) {
+    if (ignore_read(dir, &c->arena, &c->ignore, err) || add_folder(c, dir, "", 0, err)) {
         det_wrap(err, "model definition");
         code_free(c);
         return NULL;

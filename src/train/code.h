@@ -7,8 +7,8 @@
 struct code;
 struct ckpt;
 
-// Reads the files in dir and below. Left out are hidden ones, links, files that are too large to be
-// code, checkpoints, and the folder `except` (may be NULL).
+// Reads the files in dir and below. Left out are hidden ones, what .detignore names, links, files
+// that are too large to be code, checkpoints, and the folder `except` (may be NULL).
 struct code *code_read(const char *dir, const char *except, det_err *err);
 void code_free(struct code *c);
 

@@ -272,11 +272,13 @@ static void test_resume__checkpoint_has_code_and_metadata(void **state)
     (void)state;
     char command[700], code[128];
     snprintf(code, sizeof code, "%s", temp_path("code"));
-    snprintf(command, sizeof command,
-             "mkdir -p '%s/parts/saved' && cd '%s' && echo model >model_def.c && echo part "
-             ">parts/part.h && echo secret >.hidden && ln -s /etc/passwd link && head -c 2000000 "
-             "/dev/zero >parts/data.bin",
-             code, code);
+    snprintf(
+        command, sizeof command,
+        "mkdir -p '%s/parts/saved' && cd '%s' && echo model >model_def.c && echo part "
+        ">parts/part.h && echo secret >.hidden && mkdir pictures && echo data >pictures/1.png && "
+        "echo pictures/ >.detignore && ln -s /etc/passwd link && head -c 2000000 "
+        "/dev/zero >parts/data.bin",
+        code, code);
     assert_int_equal(system(command), 0);
     snprintf(command, sizeof command, "%s/parts/saved", code);
     det_trial_ops ops = Net;
