@@ -65,8 +65,11 @@ static const char *find_headers(struct arena *arena, det_err *err)
 static int begin_line(struct command_line *line, const char *source, struct arena *arena,
                       det_err *err)
 {
-    static const char *const flags[] = {
-        "-std=gnu11", "-O2", "-g", "-Wall", "-Werror=implicit-function-declaration", "-fPIC", "-I"};
+    static const char *const flags[] = {"-std=gnu11", "-O2", "-g", "-Wall", "-fPIC",
+                                        // What a warning about would be followed by a crash.
+                                        "-Werror=implicit-function-declaration",
+                                        "-Werror=incompatible-pointer-types",
+                                        "-Werror=int-conversion", "-Werror=return-type", "-I"};
     const char *headers = find_headers(arena, err);
     if (!headers) return DET_ENOTFOUND;
     *line = (struct command_line){0};

@@ -101,7 +101,7 @@ static int read_hparam(struct doc *root, const char *text, struct arena *arena, 
     struct diag_list diags = DIAG_INIT(arena);
     struct str rest = str_from(text);
     struct str name = str_cut(&rest, '=');
-    if (!rest.ptr || !name.len)
+    if (!rest.len || !name.len)
         return det_fail(err, DET_EINVAL, "--hparam '%s' must have the form NAME=VALUE", text);
     const struct doc *value = yaml_parse(arena, rest, "--hparam", &diags);
     int rc = diag_fail(&diags, err);

@@ -21,13 +21,7 @@ const det_config *det_context_experiment_config(const det_context *ctx)
 
 int64_t det_context_global_batch_size(const det_context *ctx)
 {
-    if (!ctx) return 0;
-    int64_t global = det_hparam_int(ctx, "global_batch_size");
-    if (global >= ctx->setup.size) return global;
-    if (det_config_has(&ctx->hparams, "global_batch_size"))
-        det_raise(DET_EHPARAM, "hyperparameter 'global_batch_size' is %lld, but there are %d slots",
-                  (long long)global, ctx->setup.size);
-    return 0;
+    return ctx ? det_hparam_int(ctx, "global_batch_size") : 0;
 }
 
 int64_t det_context_per_slot_batch_size(const det_context *ctx)

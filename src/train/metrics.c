@@ -196,6 +196,17 @@ double det_metrics_get(const det_metrics *m, const char *name)
     return det_metrics_at(m, 0, metrics_find(m, name));
 }
 
+int64_t metrics_find_nan(const det_metrics *m, int *column)
+{
+    for (int64_t row = 0; row < m->n_rows; row++)
+        for (int i = 0; i < m->n_columns; i++)
+            if (isnan(m->values[row * m->n_columns + i])) {
+                *column = i;
+                return row;
+            }
+    return -1;
+}
+
 // --- reducing
 
 double reduce_values(det_reduce kind, const double *values, const double *weights, int64_t n,

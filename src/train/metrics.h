@@ -27,6 +27,9 @@ void metrics_reduce(const det_metrics *m, metrics_kind_fn kind_of, void *user, d
 // Adds the columns of from to a table of one row; those of the same name are replaced.
 void metrics_add_all(det_metrics *m, const det_metrics *from);
 
+// The first row with a NaN, and its column; -1: none.
+int64_t metrics_find_nan(const det_metrics *m, int *column);
+
 // One value from several: averages are weighted. weights NULL: all 1.
 double reduce_values(det_reduce kind, const double *values, const double *weights, int64_t n,
                      int64_t stride);

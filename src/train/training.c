@@ -213,6 +213,18 @@ static int one_batch(struct training *run, det_err *err)
 
 // --- workloads
 
+// Once: what is no number usually stays so, and nothing that is learnt from it is of use.
+static void warn_of_nan(struct training *run)
+{
+    int column;
+    int64_t row = run->has_nan ? -1 : metrics_find_nan(run->batch_rows, &column);
+    if (row < 0) return;
+    run->has_nan = true;
+    training_warn(run, "metric '%s' of batch %lld is not a number; is the learning rate too high?",
+                  det_metrics_name(run->batch_rows, column),
+                  (long long)(run->state.batches - det_metrics_rows(run->batch_rows) + row));
+}
+
 static int report_workload(struct training *run, det_err *err)
 {
     det_report r = {.kind = DET_REPORT_TRAINING,
@@ -223,6 +235,7 @@ static int report_workload(struct training *run, det_err *err)
                     .n_batches = det_metrics_rows(run->batch_rows),
                     .n_records = run->n_records,
                     .seconds = (double)(clock_mono_us() - run->workload_start_us) * 1e-6};
+    warn_of_nan(run);
     int rc = run->host->ops->report(run->host, &r, err);
     CALLBACKS(run->ctx, rc, err, on_training_workload_end, run->training, run->batch_rows, err);
     return rc;

@@ -71,6 +71,7 @@ struct training {
     det_length period[N_BOUNDARIES]; // BOUNDARY_TRAIN: the length to train to. No records left
     struct training_state state;
     det_iter *iter;
+    bool has_nan; // the world was told so
     unsigned due; // bits of boundaries that are reached
     bool leaving;
     det_stop_reason stop_reason;

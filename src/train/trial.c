@@ -31,11 +31,28 @@ static void build_parts(det_trial *t)
     det_wrap_lr_scheduler(t->ctx, schedule, mode, 1);
 }
 
+// Before init, which may calculate with it.
+static int check_batch_size(const det_trial *t, det_err *err)
+{
+    const det_context *ctx = t->ctx;
+    if (!det_config_has(&ctx->hparams, "global_batch_size")) return det_ok(err);
+    int64_t global = det_context_global_batch_size(ctx);
+    int rc = ctx->setup.engine->check(err);
+    if (!rc && global < ctx->setup.size)
+        rc = det_fail(err, DET_EHPARAM,
+                      "hyperparameter 'global_batch_size' is %lld, but there %s %d slot%s",
+                      (long long)global, ctx->setup.size == 1 ? "is" : "are", ctx->setup.size,
+                      ctx->setup.size == 1 ? "" : "s");
+    return rc ? det_wrap(err, "trial %s", t->name) : rc;
+}
+
 static int build(det_trial *t, det_err *err)
 {
     const struct engine_ops *engine = t->ctx->setup.engine;
+    int rc = check_batch_size(t, err);
+    if (rc) return rc;
     if (t->ctx->setup.amp) det_use_amp(t->ctx);
-    int rc = t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0;
+    rc = t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0;
     if (!rc) rc = engine->check(err);
     if (rc) return det_wrap(err, "trial %s, init", t->name);
     if (t->ops->build_model) {

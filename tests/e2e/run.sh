@@ -39,6 +39,9 @@ expect_err "det-run: --epochs and --batches do not go together"
 run "$det_run" a --hparam x
 expect_status 2
 expect_err "det-run: --hparam 'x' must have the form NAME=VALUE"
+run "$det_run" a --hparam x=
+expect_status 2
+expect_err "det-run: --hparam 'x=' must have the form NAME=VALUE"
 run "$det_run" missing:Trial
 expect_status 1
 expect_err "det-run: there is neither 'missing.c' nor 'missing.so'"
@@ -55,6 +58,15 @@ run "$det_run" broken:Trial --batches 1
 expect_status 1
 expect_err "broken.c:2:22: error"
 expect_err "det-run: 'broken.c' does not compile"
+# What would crash later: a forgotten return, a function of another signature.
+printf '#include <det/det.h>\nstatic int f(void *s, det_context *c, det_err *e) { (void)s, (void)c, (void)e; }\nDET_TRIAL(T) = {.init = f};\n' >forgetful.c
+run "$det_run" forgetful --batches 1
+expect_status 1
+expect_err "no return statement"
+printf '#include <det/det.h>\nstatic int f(det_context *c) { return !c; }\nDET_TRIAL(T) = {.init = f};\n' >other.c
+run "$det_run" other --batches 1
+expect_status 1
+expect_err "incompatible pointer type"
 printf '#!/bin/sh\nkill -9 $$\n' >cc-killed
 chmod +x cc-killed
 run env CC=./cc-killed "$det_run" broken --batches 1

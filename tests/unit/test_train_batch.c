@@ -5,6 +5,7 @@
 
 #include "det/format.h"
 #include "train/train.h"
+#include <inttypes.h>
 
 #include "../../examples/onevar/model_def.c"
 
@@ -153,6 +154,40 @@ static void test_batch__says_what_is_not_allowed(void **state)
     fail_with(&ops, hparams, DET_EINVAL, "keep_grads does not go with aggregation_frequency 2");
     ops.train_batch = late_wrap;
     fail_with(&ops, hparams, DET_ESTATE, "det_wrap_model: only while the trial is made");
+}
+
+static int never_init(void *self, det_context *ctx, det_err *err)
+{
+    (void)self, (void)ctx, (void)err;
+    fail_msg("init was called, and might have divided by a batch size of 0");
+    return 0;
+}
+
+static void test_batch_size__is_checked_before_init(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.init = never_init;
+    fail_with(&ops, "{global_batch_size: 0}", DET_EHPARAM,
+              "'global_batch_size' is 0, but there is 1 slot");
+    fail_with(&ops, "{global_batch_size: many}", DET_EINVAL,
+              "'global_batch_size' is a string ('many'), expected an integer");
+}
+
+static void test_nan__is_told_once(void **state)
+{
+    (void)state;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 1e30, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &OneVarTrial), .max_length = det_batches(20), LOG_TO(&training),
+             .reporting_period = det_batches(3));
+    assert_int_equal(training.n_warning, 1);
+    int64_t batch;
+    assert_int_equal(sscanf(training.warning, "metric 'weight' of batch %" SCNd64, &batch), 1);
+    // So is the average of every report that has this batch, or a later one.
+    for (int i = 0; i < training.n_training; i++)
+        assert_int_equal(isnan(training.weight[i]), 3 * (i + 1) > batch);
+    det_trainer_free(t);
 }
 
 // --- clipping: the gradient of the first batch is -2
@@ -363,8 +398,9 @@ static int manual_train_batch(void *self, const det_step *step, det_metrics *out
     struct manual *m = self;
     det_tensor *loss = onevar_loss(&m->base, step->batch);
     det_backward_loss(m->base.ctx, det_scaler_scale(m->scaler, loss));
-    det_step_optimizer(m->base.ctx, m->base.opt, .scaler = m->scaler);
-    det_scaler_update(m->scaler);
+    if (step->batch_idx == 3) det_scaler_unscale(m->scaler, m->base.opt); // allowed, not needed
+    det_step_optimizer(m->base.ctx, m->base.opt, .scaler = m->scaler, .clip_norm = 100);
+    if (det_context_is_update(m->base.ctx)) det_scaler_update(m->scaler);
     det_metric(out, "loss", det_scaler_scale_value(m->scaler));
     det_metric(out, "weight", det_module_find_param(m->base.model, "weight"));
     return det_check(err);
@@ -386,6 +422,54 @@ static void test_amp__leaves_a_wrapped_scaler_to_the_trial(void **state)
     assert_near(training.loss[8], 262144, 0);
     for (int n = 0; n < 9; n++)
         assert_near(training.weight[n], 1 - pow(0.98, n + 1), 1e-6);
+    det_trainer_free(t);
+}
+
+static void test_amp__a_scaler_of_the_trial_goes_with_aggregation(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.size = sizeof(struct manual);
+    ops.init = manual_init;
+    ops.train_batch = manual_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(8), LOG_TO(&training),
+             .reporting_period = det_batches(1), .aggregation_frequency = 2);
+    assert_near(training.loss[6], 65536, 0);
+    assert_near(training.loss[7], 131072, 0); // after four steps
+    assert_near(training.weight[7], 1 - pow(0.98, 4), 1e-6);
+    det_trainer_free(t);
+}
+
+static int stepping_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    for (int i = 0; i < 2; i++) {
+        double factor = step->batch_idx == 1 && i == 0 ? 1e36 : 1; // infinite once it is scaled
+        det_backward_loss(m->ctx, det_mul_scalar(onevar_loss(m, step->batch), factor));
+        det_step_optimizer(m->ctx, m->opt, .clip_norm = i ? 100 : 0);
+    }
+    det_metric(out, "loss", 0);
+    det_metric(out, "weight", det_module_find_param(m->model, "weight"));
+    return det_check(err);
+}
+
+static void test_amp__a_batch_may_have_several_steps(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.init = amp_init;
+    ops.train_batch = stepping_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    const det_result *r =
+        train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(3), LOG_TO(&training),
+                 .reporting_period = det_batches(1), .checkpoint_dir = temp_path("steps"));
+    assert_near(training.weight[0], 1 - pow(0.98, 2), 1e-4);
+    assert_near(training.weight[1], 1 - pow(0.98, 3), 1e-3); // one of the two was left out
+    assert_near(training.weight[2], 1 - pow(0.98, 5), 1e-3);
+    assert_near(saved_scale(r->checkpoint), 32768, 0);
     det_trainer_free(t);
 }
 
@@ -539,7 +623,11 @@ static const struct CMUnitTest tests[] = {
     TEST(test_batch__sums_aggregated_gradients_if_asked),
     TEST(test_engine__can_be_replaced),
     TEST(test_amp__skips_steps_with_infinite_gradients),
+    TEST(test_batch_size__is_checked_before_init),
+    TEST(test_nan__is_told_once),
     TEST(test_amp__leaves_a_wrapped_scaler_to_the_trial),
+    TEST(test_amp__a_scaler_of_the_trial_goes_with_aggregation),
+    TEST(test_amp__a_batch_may_have_several_steps),
     TEST(test_amp__says_what_is_not_allowed),
     TEST(test_old_style__loop_runs_backward_and_steps),
     TEST(test_old_style__has_schedules_and_clipping),
