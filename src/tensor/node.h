@@ -175,6 +175,10 @@ bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order
 bool wants_grad(const struct node *n, int i);
 // Gradient that arrived for output i; NULL if nobody sent one.
 det_tensor *out_grad(const struct node *n, int i);
+// For a rule that changes the gradient of output i on its way: `g` itself, which is that gradient
+// in some form, if nobody else holds it, else a new tensor like it. Release it. NULL after an
+// error.
+det_tensor *out_grad_to_write(const struct node *n, int i, det_tensor *g);
 // Hands over the gradient of input i; takes the reference to g. NULL g: an error is already set.
 void give_grad(struct node *n, int i, det_tensor *g);
 // Where the gradient of input i may be written directly (row-major or like the input); *accumulate

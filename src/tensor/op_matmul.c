@@ -178,7 +178,7 @@ static int linear_backward(struct node *n)
     det_tensor *g = tensor_row_major(out_grad(n, 0));
     if (!g) return DET_ENOMEM;
     if (a->act) {
-        det_tensor *before = tensor_new_like(g), *slope = n->aux[LINEAR_AUX_SLOPE];
+        det_tensor *before = out_grad_to_write(n, 0, g), *slope = n->aux[LINEAR_AUX_SLOPE];
         det_dtype dtype = (det_dtype)g->dtype;
         ew_fn multiply = slope ? ew_binary(BINARY_mul, dtype) : ew_unary_grad(UNARY_relu, dtype);
         det_tensor *const operand[] = {before, g, slope ? slope : n->out[0]};
