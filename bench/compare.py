@@ -4,8 +4,9 @@
 compare.py BUILD [--rounds N] [--seconds S] [--threads T] [WORKLOAD ...]
 
 torch runs at its best: several settings (allocator, BLAS kernels, memory format) are tried first and the fastest is
-kept for the comparison. Both sides then run alternately in processes of their own; medians are compared. "start" is
-what the first step of a process takes longer than the others, from before the program is loaded. Where torch needs half a
+kept for the comparison. Both sides then run alternately in processes of their own. The ratio is the median of the rounds' ratios,
+because a machine's speed changes from minute to minute for both; their lowest and highest are shown behind it. "start" is what the
+first step of a process takes longer than the others, from before the program is loaded. Where torch needs half a
 minute or more (bf16 on processors without instructions for it), it runs once, at its first setting.
 """
 import argparse
@@ -79,9 +80,10 @@ def compare(build, workload, bf16, threads, rounds, seconds):
 
     def median(side, key):
         return statistics.median(r[key] for r in side)
+    ratios = [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(ours, theirs * rounds if once else theirs)]
     return {'workload': workload, 'bf16': bf16, 'torch_setting': name,
             'det': median(ours, 'samples_per_s'), 'torch': median(theirs, 'samples_per_s'),
-            'ratio': median(ours, 'samples_per_s') / median(theirs, 'samples_per_s'),
+            'ratio': statistics.median(ratios), 'lowest': min(ratios), 'highest': max(ratios),
             'det_mb': median(ours, 'rss_mb'), 'torch_mb': median(theirs, 'rss_mb'),
             'first_step_ms': statistics.median(first),
             'start_ms': max(0, statistics.median(first) - median(ours, 'step_ms'))}
@@ -96,7 +98,7 @@ def main():
     p.add_argument('--threads', type=int, default=2)
     a = p.parse_intermixed_args()
     results = []
-    print(f'{"workload":14s} {"det/s":>12s} {"torch/s":>12s} {"ratio":>8s} {"goal":>6s} {"det MB":>7s} {"torch MB":>8s} '
+    print(f'{"workload":14s} {"det/s":>12s} {"torch/s":>12s} {"ratio":>8s} {"rounds":>13s} {"goal":>6s} {"det MB":>7s} {"torch MB":>8s} '
           f'{"start":>9s} {"1st step":>9s}  torch at its best')
     for workload, bf16, goal in ROWS + [('resnet', False, 2)]:
         row = workload + ('-bf16' if bf16 else '')
@@ -104,7 +106,8 @@ def main():
             continue
         r = compare(a.build, workload, bf16, a.threads, a.rounds, a.seconds)
         results.append(r)
-        print(f'{row:14s} {r["det"]:12.1f} {r["torch"]:12.1f} {r["ratio"]:7.2f}x '
+        spread = f'{r["lowest"]:.2f} .. {r["highest"]:.2f}'
+        print(f'{row:14s} {r["det"]:12.1f} {r["torch"]:12.1f} {r["ratio"]:7.2f}x {spread:>13s} '
               f'{goal:5g}x {r["det_mb"]:7.0f} {r["torch_mb"]:8.0f} {r["start_ms"]:6.1f} ms {r["first_step_ms"]:6.1f} ms  {r["torch_setting"]}', flush=True)
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, cwd=HERE).stdout.strip()
     model = next((line.split(':')[1].strip() for line in Path('/proc/cpuinfo').read_text().splitlines()
