@@ -7,6 +7,7 @@ start     from the start of a master to its first answer, and the memory it then
 create    from `det experiment create` to the first line of the task in the database
 ingest    metric reports of 64 trials that are acknowledged, hence in the log of the database and synced
 trials    a search of 1,000 trials at once, each a process that does nothing
+crowd     a search that wants 100,000 trials at once: what others wait while they are created and killed
 list      pages of the list of 100,000 trials of one experiment
 slow      ordinary requests beside clients that send a byte now and then and clients that never read
 
@@ -173,6 +174,32 @@ def bench_trials(build, add):
     add(f'{n} trials at once: each ran once (1: yes)', once, '>=', 1, '')
     add(f'{n} trials at once: most memory', memory, '<=', 100, 'MB')
     add(f'{n} trials at once: other requests, 99 of 100 in', part(waits, 0.99), '<=', 100, 'ms')
+
+
+def bench_crowd(build, add):
+    n = 100000
+    with Master(f'{build}/det', '--slots', '2') as m:
+        c, e = Connection(m), None
+
+        def watch(is_done):
+            waits = []
+            while not (len(waits) % 20 == 19 and is_done(json.loads(c.get(f'experiments/{e}'))['experiment'])):
+                asked = time.monotonic()
+                c.get('master')
+                waits.append((time.monotonic() - asked) * 1e3)
+                time.sleep(0.01)
+            return part(waits, 0.99)
+        begin = time.monotonic()
+        e = m.create(f'entrypoint: "exec sleep 1000"\nsearcher: {{name: random, metric: x, max_trials: {n}, '
+                     f'max_length: {{batches: 1}}, max_concurrent_trials: {n}}}')
+        add(f'{n} trials wanted at once: answered in', (time.monotonic() - begin) * 1e3, '<=', 100, 'ms')
+        add('  other requests until all are there, 99 of 100 in', watch(lambda row: row['numTrials'] == n), '<=', 50, 'ms')
+        add('  all are there after', time.monotonic() - begin, '<=', 20, 's')
+        begin = time.monotonic()
+        m.post(f'experiments/{e}/kill')
+        add('  killing them: answered in', (time.monotonic() - begin) * 1e3, '<=', 100, 'ms')
+        add('  other requests until all have ended, 99 of 100 in', watch(lambda row: row['state'] == 'STATE_CANCELED'),
+            '<=', 50, 'ms')
 
 
 def bench_list(build, add):

@@ -33,10 +33,31 @@ struct live_allocation *allocation_new(struct live_trial *t)
     return a;
 }
 
+void allocation_wish(struct live_trial *t)
+{
+    struct live_experiment *e = t->experiment;
+    struct live_allocation *a = allocation_new(t);
+    a->before = e->last_wish;
+    *(e->last_wish ? &e->last_wish->next : &e->first_wish) = a;
+    e->last_wish = a;
+    t->allocation = a;
+    schedule_soon(e->master);
+}
+
+static void unwish(struct live_allocation *a)
+{
+    struct live_experiment *e = a->trial->experiment;
+    if (e->first_wish != a && !a->before) return;
+    *(a->before ? &a->before->next : &e->first_wish) = a->next;
+    *(a->next ? &a->next->before : &e->last_wish) = a->before;
+    a->next = a->before = NULL;
+}
+
 void allocation_free(struct live_allocation *a)
 {
     if (!a) return;
     struct master *m = a->trial->experiment->master;
+    unwish(a);
     wake_waiters(a, true);
     loop_timer_clear(m->loop, &a->timer);
     if (a->row.token) set_remove(&m->allocations, a->row.token);
@@ -198,6 +219,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     struct master *m = t->experiment->master;
     struct db_tx *tx = db_tx_new(m->db);
     char next[32];
+    unwish(a);
     step(a, ALLOCATION_ASSIGN);
     a->backfilled = backfilled;
     a->row.token = m->next_token++;

@@ -1,11 +1,9 @@
-// Unit api.c: what handlers have in common: transactions, keys, answers, lists.
+// Unit api.c: what handlers have in common: transactions, keys, answers.
 #include "master/api.h"
 
 #include "base/assert.h"
 #include "base/hash.h"
 #include "master/keys.h"
-
-const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
 
 // A request that waits for its transaction. Lives in the request's arena.
 struct pending_key {
@@ -182,58 +180,4 @@ void api_reply_record(struct http_request *req, const char *name, const struct f
     api_put_record(&w, req->arena, table, record);
     json_close(&w);
     http_reply_json(req, 200, &out);
-}
-
-struct db_page api_page_of(const struct api_page *page)
-{
-    return (struct db_page){.after = page->after,
-                            .offset = page->offset,
-                            .limit = page->limit,
-                            .sort = page->sort_by,
-                            .descending = page->order_by,
-                            .want_total = true};
-}
-
-// The key of the last record, as text.
-static const char *last_key(struct http_request *req, const struct field_table *table,
-                            const struct db_list *list, const char *key)
-{
-    const struct field *f = field_find_row(table->fields, table->n, str_from(key));
-    const char *member = (const char *)list->items + (list->n - 1) * table->size + f->offset;
-    if (f->type == FIELD_INT)
-        return arena_printf(req->arena, "%lld", (long long)*(const int64_t *)member);
-    return *(const char *const *)member;
-}
-
-void api_reply_list(struct http_request *req, const char *name, const struct field_table *table,
-                    const struct db_list *list, const char *key)
-{
-    struct buf out = BUF_INIT(API_MAX_REPLY);
-    struct json_writer w;
-    json_init(&w, &out, 0);
-    json_open_map(&w);
-    json_key(&w, name);
-    json_open_list(&w);
-    for (size_t i = 0; i < list->n; i++)
-        api_put_record(&w, req->arena, table, (const char *)list->items + i * table->size);
-    json_close(&w);
-    json_key(&w, "pagination");
-    json_open_map(&w);
-    json_key(&w, "total");
-    json_put_int(&w, list->total);
-    if (list->n && (int64_t)list->n < list->total) {
-        json_key(&w, "next");
-        json_put_str(&w, last_key(req, table, list, key));
-    }
-    json_close(&w);
-    json_close(&w);
-    http_reply_json(req, 200, &out);
-}
-
-struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n)
-{
-    struct doc *list = doc_new(arena, DOC_LIST);
-    for (size_t i = 0; i < n; i++)
-        doc_append(list, doc_new_str(arena, items[i]));
-    return n ? list : NULL;
 }

@@ -67,9 +67,20 @@ struct api_page {
 
 extern const char *const api_orders[];
 
-struct db_page api_page_of(const struct api_page *page);
+// A kind of list; key is the field that `after` refers to.
+struct api_list {
+    const char *name;
+    const struct field_table *table;
+    const char *key;
+    int (*find)(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
+                struct arena *a, struct db_list *out, det_err *err);
+};
 
-// {"name": [records], "pagination": {...}}. key is the field that `after` refers to.
+// {"name": [records], "pagination": {...}}, at once or, if there may be many, later. Return it.
+int api_list(struct http_request *req, const struct api_list *what, const struct db_filter *filter,
+             const struct api_page *page, det_err *err);
+
+// The same of records that were found.
 void api_reply_list(struct http_request *req, const char *name, const struct field_table *table,
                     const struct db_list *list, const char *key);
 

@@ -82,15 +82,11 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 
 static int list(struct http_request *req, struct db_filter filter, det_err *err)
 {
-    struct master *m = req->user;
+    static const struct api_list what = {"checkpoints", &checkpoint_table, "uuid",
+                                         db_checkpoints_list};
     const struct list_query *q = req->query;
-    const struct db_page page = api_page_of(&q->page);
-    struct db_list found;
     filter.states = api_list_doc(req->arena, q->states.items, q->states.n);
-    int rc = db_checkpoints_list(m->reader, &filter, &page, req->arena, &found, err);
-    if (rc) return rc;
-    api_reply_list(req, "checkpoints", &checkpoint_table, &found, "uuid");
-    return 0;
+    return api_list(req, &what, &filter, &q->page, err);
 }
 
 static int list_of_experiment(struct http_request *req, det_err *err)

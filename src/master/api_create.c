@@ -133,8 +133,7 @@ static void on_created(void *ctx, int code, const det_err *err)
         http_reply_error(c->req, err);
         return;
     }
-    log_info("experiment %lld: created with %lld trials", (long long)c->experiment->row.id,
-             (long long)c->experiment->row.n_trials);
+    log_info("experiment %lld: created", (long long)c->experiment->row.id);
     experiment_link(c->experiment);
     http_reply_json(c->req, 200, &c->json);
 }

@@ -32,7 +32,8 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 
 static int list_experiments(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
+    static const struct api_list what = {"experiments", &experiment_table, "id",
+                                         db_experiments_list};
     const struct list_query *q = req->query;
     struct doc *users = q->users.n ? doc_new(req->arena, DOC_LIST) : NULL;
     for (size_t i = 0; i < q->users.n; i++)
@@ -45,12 +46,7 @@ static int list_experiments(struct http_request *req, det_err *err)
         .description = q->description,
         .archived = (enum tri)q->archived,
     };
-    const struct db_page page = api_page_of(&q->page);
-    struct db_list list;
-    int rc = db_experiments_list(m->reader, &filter, &page, req->arena, &list, err);
-    if (rc) return rc;
-    api_reply_list(req, "experiments", &experiment_table, &list, "id");
-    return 0;
+    return api_list(req, &what, &filter, &q->page, err);
 }
 
 static struct live_experiment *live(struct http_request *req)
@@ -68,16 +64,12 @@ static int find_row(struct http_request *req, struct experiment *out, det_err *e
 // Why its trials wait for slots, if they do.
 static void put_waiting(struct json_writer *w, struct live_experiment *e)
 {
-    for (size_t i = 0; e && i < e->trials.n; i++) {
-        struct live_trial *t = e->trials.items[i].value;
-        struct buf why = BUF_INIT(1024);
-        if (!t->allocation || t->allocation->row.state != ALLOCATION_PENDING) continue;
-        schedule_explain(e->master, t->allocation, &why);
-        json_key(w, "waiting");
-        json_put_strn(w, buf_str(&why));
-        buf_done(&why);
-        return;
-    }
+    struct buf why = BUF_INIT(1024);
+    if (!e || !e->first_wish) return;
+    schedule_explain(e->master, e->first_wish, &why);
+    json_key(w, "waiting");
+    json_put_strn(w, buf_str(&why));
+    buf_done(&why);
 }
 
 // The stored configuration, with secrets hidden.

@@ -33,18 +33,13 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 
 static int list_trials(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
+    static const struct api_list what = {"trials", &trial_table, "id", db_trials_list};
     const struct list_query *q = req->query;
     const struct db_filter filter = {
         .experiment_id = http_param_int(req, "experiment"),
         .states = api_list_doc(req->arena, q->states.items, q->states.n),
     };
-    const struct db_page page = api_page_of(&q->page);
-    struct db_list list;
-    int rc = db_trials_list(m->reader, &filter, &page, req->arena, &list, err);
-    if (rc) return rc;
-    api_reply_list(req, "trials", &trial_table, &list, "id");
-    return 0;
+    return api_list(req, &what, &filter, &q->page, err);
 }
 
 static const struct field page_fields[] = {API_PAGE_FIELDS(struct list_query, page)};
@@ -53,15 +48,11 @@ static const struct field_table page_table = {.size = sizeof(struct list_query),
 
 static int list_allocations(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
+    static const struct api_list what = {"allocations", &allocation_table, "allocationId",
+                                         db_allocations_list};
     const struct list_query *q = req->query;
     const struct db_filter filter = {.trial_id = http_param_int(req, "trial")};
-    const struct db_page page = api_page_of(&q->page);
-    struct db_list list;
-    int rc = db_allocations_list(m->reader, &filter, &page, req->arena, &list, err);
-    if (rc) return rc;
-    api_reply_list(req, "allocations", &allocation_table, &list, "allocationId");
-    return 0;
+    return api_list(req, &what, &filter, &q->page, err);
 }
 
 // --- one

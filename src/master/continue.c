@@ -114,8 +114,9 @@ void continue_tell(struct live_trial *t, struct db_tx *tx)
 static int run_again(struct live_experiment *e, struct db_tx *tx, det_err *err)
 {
     e->search = search_new(&e->cfg);
+    search_set_pace(e->search, CHORE_TRIALS);
     int rc = experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err);
-    if (!rc && !e->trials.n)
+    if (!rc && !e->trials.n && !search_has_more(e->search))
         rc = det_fail(err, DET_ESTATE,
                       "every trial of it is complete; continue it with more trials or a greater "
                       "length, or fork it");
@@ -162,6 +163,7 @@ static int go_on(struct live_experiment *e, struct arena *arena, struct db_tx *t
                         e->row.searcher_type);
     e->search = search_restore(&e->cfg, snapshot, err);
     if (!e->search) return err->code;
+    search_set_pace(e->search, CHORE_TRIALS);
     for (size_t i = e->earlier.n; i-- > 0;) {
         struct live_trial *t = e->earlier.items[i].value;
         if (search_has_open(e->search, t->row.number)) take_up(e, t, tx);

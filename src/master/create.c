@@ -252,6 +252,7 @@ struct live_experiment *create_experiment(struct master *m, const struct create_
     db_config_save(tx, e->row.id, str_from(e->config_json), in->config);
     db_job_save(tx, &e->job);
     e->search = search_new(&e->cfg);
+    search_set_pace(e->search, CHORE_TRIALS);
     if (experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err)) {
         experiment_free(e);
         return NULL;

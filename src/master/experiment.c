@@ -15,6 +15,7 @@ struct live_experiment *experiment_new(struct master *m)
     struct live_experiment *e = xcalloc(1, sizeof *e);
     e->master = m;
     e->row.progress = e->row.best_metric = NAN;
+    chores_open(e);
     return e;
 }
 
@@ -30,6 +31,7 @@ static void free_ended(struct live_experiment *e)
 void experiment_free(struct live_experiment *e)
 {
     if (!e) return;
+    chores_close(e);
     free_ended(e);
     for (size_t i = 0; i < e->trials.n; i++)
         trial_free(e->trials.items[i].value);
@@ -44,11 +46,6 @@ void experiment_free(struct live_experiment *e)
     free(e);
 }
 
-static bool is_linked(const struct live_experiment *e)
-{
-    return set_find(&e->master->experiments, e->row.id) == e;
-}
-
 void experiment_link(struct live_experiment *e)
 {
     struct master *m = e->master;
@@ -57,6 +54,7 @@ void experiment_link(struct live_experiment *e)
         struct live_trial *t = e->trials.items[i].value;
         set_add(&m->trials, t->row.id, t);
     }
+    chores_begin(e);
     schedule_soon(m);
 }
 
@@ -66,19 +64,17 @@ void experiment_save(struct live_experiment *e, struct db_tx *tx)
     events_mark(e->master, EVENT_EXPERIMENT, e->row.id);
 }
 
-// --- the searcher
+// --- the searcher. Whoever has an operation carried out saves the trial.
 
 static void close_trial(struct live_trial *t, struct db_tx *tx)
 {
     t->row.closing = true;
     if (!t->row.operation.is_set) trial_do(t, TRIAL_CLOSE, tx);
-    trial_save(t, tx);
 }
 
 static void give_operation(struct live_trial *t, int64_t length, struct db_tx *tx)
 {
     t->row.operation = (struct opt_int){true, length};
-    trial_save(t, tx);
     trial_react(t, tx);
 }
 
@@ -121,8 +117,13 @@ static int tell_one(struct live_experiment *e, const struct search_event *event,
 {
     struct search_ops ops;
     int rc = search_tell(e->search, event, &ops, err);
-    for (size_t i = 0; !rc && i < ops.n; i++)
+    for (size_t i = 0; !rc && i < ops.n; i++) {
+        int64_t number = ops.items[i].trial;
         carry_out(e, &ops.items[i], tx);
+        if (i + 1 < ops.n && ops.items[i + 1].trial == number) continue; // once for all of them
+        struct live_trial *t = set_find(&e->trials, number);
+        if (t) trial_save(t, tx);
+    }
     return rc;
 }
 
@@ -167,6 +168,7 @@ int experiment_tell(struct live_experiment *e, const struct search_event *event,
     e->n_events = 0;
     e->telling = false;
     if (!rc) save_search(e, tx);
+    chores_begin(e);
     return rc;
 }
 
@@ -191,16 +193,17 @@ static enum trial_event event_for_trials(enum run_state state)
 }
 
 // Trials may end, and so leave the set, while they are told.
-static void tell_trials(struct live_experiment *e, struct db_tx *tx)
+void experiment_tell_trials(struct live_experiment *e, struct db_tx *tx)
 {
     enum trial_event event = event_for_trials(e->row.state);
-    size_t n = e->trials.n;
-    struct live_trial **all = xcalloc(n + 1, sizeof(struct live_trial *));
+    size_t first = set_place(&e->trials, e->untold), n = MIN(e->trials.n - first, CHORE_TRIALS);
+    struct live_trial *some[CHORE_TRIALS];
+    if (!e->untold) return;
     for (size_t i = 0; i < n; i++)
-        all[i] = e->trials.items[i].value;
+        some[i] = e->trials.items[first + i].value;
+    e->untold = n < CHORE_TRIALS ? 0 : some[n - 1]->row.number + 1;
     for (size_t i = 0; i < n; i++)
-        trial_do(all[i], event, tx);
-    free(all);
+        trial_do(some[i], event, tx);
 }
 
 int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
@@ -212,8 +215,10 @@ int experiment_do(struct live_experiment *e, enum experiment_event event, const 
     e->row.state = next;
     if (reason) e->row.reason = arena_strdup(&e->arena, reason);
     experiment_save(e, tx);
-    tell_trials(e, tx);
-    if (is_linked(e)) schedule_soon(e->master);
+    e->untold = 1;
+    experiment_tell_trials(e, tx);
+    chores_begin(e);
+    schedule_soon(e->master);
     return 0;
 }
 

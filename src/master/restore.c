@@ -18,7 +18,21 @@ static void restore_allocation(struct live_trial *t, const struct allocation *ro
     t->allocation = a;
 }
 
-static int restore_trials(struct live_experiment *e, struct arena *arena, det_err *err)
+// Runs that had not ended, by trial: there is never more than one.
+static int find_runs(struct master *m, struct arena *arena, struct set *out, det_err *err)
+{
+    const struct db_filter live = {.unfinished = true};
+    struct db_list list;
+    int rc = db_allocations_list(m->reader, &live, NULL, arena, &list, err);
+    for (size_t i = 0; !rc && i < list.n; i++) {
+        struct allocation *run = &((struct allocation *)list.items)[i];
+        if (!set_find(out, run->trial_id)) set_add(out, run->trial_id, run);
+    }
+    return rc;
+}
+
+static int restore_trials(struct live_experiment *e, const struct set *runs, struct arena *arena,
+                          det_err *err)
 {
     struct master *m = e->master;
     const struct db_filter live = {.experiment_id = e->row.id, .unfinished = true};
@@ -27,15 +41,14 @@ static int restore_trials(struct live_experiment *e, struct arena *arena, det_er
     for (size_t i = 0; !rc && i < trials.n; i++) {
         struct live_trial *t = trial_restore(e, &((const struct trial *)trials.items)[i]);
         set_add(&e->trials, t->row.number, t);
-        const struct db_filter of_trial = {.trial_id = t->row.id, .unfinished = true};
-        struct db_list runs;
-        rc = db_allocations_list(m->reader, &of_trial, NULL, arena, &runs, err);
-        if (!rc && runs.n) restore_allocation(t, runs.items); // there is never more than one
+        const struct allocation *run = set_find(runs, t->row.id);
+        if (run) restore_allocation(t, run);
     }
     return rc;
 }
 
-static int restore_experiment(struct live_experiment *e, struct arena *arena, det_err *err)
+static int restore_experiment(struct live_experiment *e, const struct set *runs,
+                              struct arena *arena, det_err *err)
 {
     struct master *m = e->master;
     struct str complete, original, snapshot;
@@ -47,7 +60,8 @@ static int restore_experiment(struct live_experiment *e, struct arena *arena, de
         e->search = search_restore(&e->cfg, snapshot, err);
         rc = e->search ? 0 : DET_ECORRUPT;
     }
-    if (!rc) rc = restore_trials(e, arena, err);
+    if (!rc) search_set_pace(e->search, CHORE_TRIALS);
+    if (!rc) rc = restore_trials(e, runs, arena, err);
     if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, err);
     return rc;
 }
@@ -96,46 +110,33 @@ static void end_lost(struct master *m)
     free(lost.items);
 }
 
-// States that call for something are acted upon: slots, signals, ends.
-static void react_all(struct master *m)
-{
-    size_t n = m->trials.n;
-    struct live_trial **all = xcalloc(n + 1, sizeof(struct live_trial *));
-    struct db_tx *tx = db_tx_new(m->db);
-    for (size_t i = 0; i < n; i++)
-        all[i] = m->trials.items[i].value;
-    for (size_t i = 0; i < n; i++)
-        trial_react(all[i], tx);
-    for (size_t i = m->experiments.n; i-- > 0;)
-        experiment_settle(m->experiments.items[i].value, tx);
-    db_tx_submit_must(tx, NULL, NULL);
-    free(all);
-}
-
 int master_restore(struct master *m, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     const struct db_filter live = {.unfinished = true};
     struct db_list list;
+    struct set runs = {0};
     det_err why;
-    int rc = db_experiments_list(m->reader, &live, NULL, &arena, &list, err);
+    int rc = find_runs(m, &arena, &runs, err);
+    if (!rc) rc = db_experiments_list(m->reader, &live, NULL, &arena, &list, err);
     for (size_t i = 0; !rc && i < list.n; i++) {
         const struct experiment *row = &((const struct experiment *)list.items)[i];
         struct live_experiment *e = experiment_new(m);
         create_copy_row(e, row);
-        if (restore_experiment(e, &arena, &why)) {
+        if (restore_experiment(e, &runs, &arena, &why)) {
             give_up(m, row, &why);
             experiment_free(e);
         } else {
+            e->untold = 1; // states that call for something are acted upon: slots, signals, ends
             experiment_link(e);
             resume(e);
         }
     }
+    set_done(&runs);
     arena_done(&arena);
     if (rc) return rc;
     log_info("%zu experiments and %zu trials are live", m->experiments.n, m->trials.n);
     end_lost(m);
-    react_all(m);
     schedule_soon(m);
     return 0;
 }

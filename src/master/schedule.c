@@ -1,6 +1,7 @@
 // Unit schedule.c: asks the scheduler whenever something has changed, and does what it says.
 #include "master/state.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "sys/log.h"
 
@@ -37,31 +38,45 @@ static void add_request(struct picture *p, struct live_allocation *a, int group)
     };
 }
 
+// Of wishes that are all alike no more can be granted at once than there are places; one more says
+// who waits. That counts when there are a hundred thousand.
+static void add_wishes(struct picture *p, const struct live_experiment *e)
+{
+    int n = 1 + (e->cfg.resources.slots ? p->agent.n_slots : p->agent.n_aux);
+    if (e->row.state != RUN_ACTIVE) return; // they will be taken back, see chores.c
+    for (struct live_allocation *a = e->first_wish; a && n; a = a->next, n--)
+        add_request(p, a, e->group);
+}
+
 static void add_group(struct picture *p, struct live_experiment *e)
 {
-    int group = (int)p->n_groups++;
+    e->group = (int)p->n_groups++;
     const struct resources_config *r = &e->cfg.resources;
-    p->groups[group] = (struct sched_group){
+    p->groups[e->group] = (struct sched_group){
         .name = arena_printf(&p->arena, "experiment %lld", (long long)e->row.id),
         .priority = (int)e->job.priority,
         .position = (int64_t)e->job.position,
         .weight = e->job.weight,
         .max_slots = r->max_slots.is_set ? (int)r->max_slots.value : 0,
     };
-    for (size_t i = 0; i < e->trials.n; i++) {
-        struct live_trial *t = e->trials.items[i].value;
-        if (t->allocation) add_request(p, t->allocation, group);
-    }
 }
 
 static void take_picture(struct master *m, struct picture *p)
 {
     *p = (struct picture){.agent = rm_agent(m->rm, 1)};
+    size_t n_wishes = m->experiments.n * (size_t)(1 + MAX(p->agent.n_slots, p->agent.n_aux));
+    size_t n = m->allocations.n + MIN(m->trials.n, n_wishes);
     p->groups = arena_array(&p->arena, m->experiments.n, sizeof *p->groups);
-    p->requests = arena_array(&p->arena, m->trials.n, sizeof *p->requests);
-    p->allocations = arena_array(&p->arena, m->trials.n, sizeof(struct live_allocation *));
-    for (size_t i = 0; i < m->experiments.n; i++)
+    p->requests = arena_array(&p->arena, n, sizeof *p->requests);
+    p->allocations = arena_array(&p->arena, n, sizeof(struct live_allocation *));
+    for (size_t i = 0; i < m->experiments.n; i++) {
         add_group(p, m->experiments.items[i].value);
+        add_wishes(p, m->experiments.items[i].value);
+    }
+    for (size_t i = 0; i < m->allocations.n; i++) {
+        struct live_allocation *a = m->allocations.items[i].value;
+        add_request(p, a, a->trial->experiment->group);
+    }
     p->view = (struct sched_view){
         .policy = SCHED_PRIORITY,
         .preemption = true,
@@ -118,7 +133,11 @@ void schedule_explain(struct master *m, const struct live_allocation *a, struct 
     struct picture p;
     take_picture(m, &p);
     struct sched_plan plan = sched_run(&p.view, &p.arena);
-    for (size_t i = 0; i < p.n_requests; i++)
-        if (p.allocations[i] == a) sched_explain(&p.view, &plan, i, out);
+    size_t wish = p.n_requests; // this one, or else one like it
+    for (size_t i = 0; i < p.n_requests && (wish == p.n_requests || p.allocations[wish] != a); i++)
+        if (p.allocations[i] == a || (p.requests[i].state == SCHED_PENDING &&
+                                      p.allocations[i]->trial->experiment == a->trial->experiment))
+            wish = i;
+    if (wish < p.n_requests) sched_explain(&p.view, &plan, wish, out);
     arena_done(&p.arena);
 }

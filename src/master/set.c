@@ -4,8 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-// The first place whose key is not less.
-static size_t place_of(const struct set *s, int64_t key)
+size_t set_place(const struct set *s, int64_t key)
 {
     size_t low = 0, high = s->n;
     while (low < high) {
@@ -20,18 +19,34 @@ static size_t place_of(const struct set *s, int64_t key)
 
 void *set_find(const struct set *s, int64_t key)
 {
-    size_t i = place_of(s, key);
+    size_t i = set_place(s, key);
     return i < s->n && s->items[i].key == key ? s->items[i].value : NULL;
+}
+
+static struct set_item *memory_of(const struct set *s)
+{
+    return s->items ? s->items - s->n_gap : NULL;
+}
+
+// Room behind the last: from the gap in front if that is large, so that it is not moved often.
+static void make_room(struct set *s)
+{
+    struct set_item *all = memory_of(s);
+    if (s->n_gap > s->n) {
+        memmove(all, s->items, s->n * sizeof *all);
+        s->n_gap = 0;
+    } else {
+        s->cap = s->cap ? 2 * s->cap : 16;
+        all = xrealloc(all, s->cap * sizeof *all);
+    }
+    s->items = all + s->n_gap;
 }
 
 void set_add(struct set *s, int64_t key, void *value)
 {
-    size_t i = place_of(s, key);
+    size_t i = set_place(s, key);
     ASSERT(i == s->n || s->items[i].key != key);
-    if (s->n == s->cap) {
-        s->cap = s->cap ? 2 * s->cap : 16;
-        s->items = xrealloc(s->items, s->cap * sizeof *s->items);
-    }
+    if (s->n_gap + s->n == s->cap) make_room(s);
     memmove(&s->items[i + 1], &s->items[i], (s->n - i) * sizeof *s->items);
     s->items[i] = (struct set_item){key, value};
     s->n++;
@@ -39,14 +54,20 @@ void set_add(struct set *s, int64_t key, void *value)
 
 void set_remove(struct set *s, int64_t key)
 {
-    size_t i = place_of(s, key);
+    size_t i = set_place(s, key);
     if (i == s->n || s->items[i].key != key) return;
     s->n--;
-    memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof *s->items);
+    if (i < s->n - i) { // the shorter side moves
+        memmove(&s->items[1], &s->items[0], i * sizeof *s->items);
+        s->items++;
+        s->n_gap++;
+    } else {
+        memmove(&s->items[i], &s->items[i + 1], (s->n - i) * sizeof *s->items);
+    }
 }
 
 void set_done(struct set *s)
 {
-    free(s->items);
-    *s = (struct set){NULL, 0, 0};
+    free(memory_of(s));
+    *s = (struct set){0};
 }

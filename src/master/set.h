@@ -12,8 +12,11 @@ struct set_item {
 struct set {
     struct set_item *items; // by key
     size_t n, cap;
+    size_t n_gap; // free places in front of items
 };
 
+// The first place whose key is not less.
+size_t set_place(const struct set *s, int64_t key);
 void *set_find(const struct set *s, int64_t key);      // NULL: there is none
 void set_add(struct set *s, int64_t key, void *value); // key must be new
 void set_remove(struct set *s, int64_t key);           // also if there is none

@@ -31,6 +31,7 @@ struct live_allocation {
     char journal[UUID_TEXT_BYTES];         // that reports come from, see keys.h
     int64_t journal_last;                  // the last number of it that is durable
     struct waiter *waiters;                // requests that wait for a signal
+    struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
     char *workdir;
 };
@@ -73,7 +74,12 @@ struct live_experiment {
     struct search_event *events; // not yet told to the searcher
     size_t n_events, cap_events;
     bool telling;
-    struct live_trial *ended; // in this event; freed when it is over
+    struct live_trial *ended;                       // in this event; freed when it is over
+    struct live_allocation *first_wish, *last_wish; // that the scheduler has not granted yet
+    int64_t untold;           // trials from this number on do not know its state; 0: all do
+    struct loop_timer chores; // see chores.c
+    bool chores_wait;         // for the transaction before
+    int group;                // of the scheduler's latest view
 };
 
 struct follower;
@@ -141,6 +147,18 @@ void experiment_settle(struct live_experiment *e, struct db_tx *tx);
 
 void experiment_save(struct live_experiment *e, struct db_tx *tx);
 
+// Some of the trials that do not know the experiment's state hear of it.
+void experiment_tell_trials(struct live_experiment *e, struct db_tx *tx);
+
+// --- chores.c: what concerns more trials than can be seen to at once
+
+enum { CHORE_TRIALS = 250 }; // at a time: a few milliseconds
+
+void chores_open(struct live_experiment *e);
+void chores_close(struct live_experiment *e);
+// Soon, if there is something to do and the experiment is linked.
+void chores_begin(struct live_experiment *e);
+
 // --- settle.c: records that are read to be changed: of users, of experiments that have ended
 
 enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER };
@@ -180,7 +198,8 @@ void continue_tell(struct live_trial *t, struct db_tx *tx);
 
 // --- allocation.c
 
-struct live_allocation *allocation_new(struct live_trial *t); // a wish
+struct live_allocation *allocation_new(struct live_trial *t);
+void allocation_wish(struct live_trial *t); // the scheduler will see it
 void allocation_free(struct live_allocation *a);
 void allocation_assign(struct live_allocation *a, bool backfilled);
 void allocation_save(struct live_allocation *a, struct db_tx *tx);

@@ -112,6 +112,7 @@ static void revive(struct live_experiment *e, struct live_trial *t)
     t->row.reason = NULL;
 }
 
+// To be saved by the caller.
 void trial_create(struct live_experiment *e, const struct search_op *op, struct db_tx *tx)
 {
     struct master *m = e->master;
@@ -129,7 +130,6 @@ void trial_create(struct live_experiment *e, const struct search_op *op, struct 
     t->row.seed = op->trial_seed;
     set_add(&e->trials, t->row.number, t);
     if (set_find(&m->experiments, e->row.id) == e) set_add(&m->trials, t->row.id, t);
-    trial_save(t, tx);
 }
 
 // --- the end
@@ -186,8 +186,7 @@ void trial_react(struct live_trial *t, struct db_tx *tx)
     case TRIAL_LEAVE:
         break;
     case TRIAL_ALLOCATE:
-        t->allocation = allocation_new(t);
-        schedule_soon(t->experiment->master);
+        allocation_wish(t);
         break;
     case TRIAL_TERMINATE:
         allocation_preempt(a, t->row.state == RUN_STOPPING_COMPLETED, tx);

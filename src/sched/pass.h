@@ -11,6 +11,8 @@ struct pass {
     struct sched_decision *decisions;
     int *order; // requests of this kind (with slots, or without), the most important first
     int n;
+    int *running; // places of the order where something runs that can stop and go on later
+    int n_running;
     int *in_use;  // slots of each group: running, stopping, starting, held for it
     int *staying; // slots of each group: running and not released, or starting
 };

@@ -8,15 +8,28 @@ static bool preempts(const struct sched_view *view)
 
 static bool can_be_released(const struct pass *p, int i)
 {
-    const struct sched_request *r = &p->view->requests[i];
-    return r->state == SCHED_RUNNING && r->preemptible && p->decisions[i].action == SCHED_KEEP;
+    return p->decisions[i].action == SCHED_KEEP;
+}
+
+// The first of what runs that is behind place k of the order.
+static int first_behind(const struct pass *p, int k)
+{
+    int low = 0, high = p->n_running;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (p->running[mid] <= k)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
 }
 
 // When a limit was lowered, the last in order go.
 static void release_over_limits(struct pass *p)
 {
-    for (int k = p->n - 1; k >= 0; k--) {
-        int i = p->order[k], group = p->view->requests[i].group;
+    for (int v = p->n_running - 1; v >= 0; v--) {
+        int i = p->order[p->running[v]], group = p->view->requests[i].group;
         int cap = p->view->groups[group].max_slots;
         if (cap && p->staying[group] > cap && can_be_released(p, i)) pass_release(p, i);
     }
@@ -27,12 +40,14 @@ static void release_over_limits(struct pass *p)
 static int release_for(struct pass *p, int k)
 {
     const struct sched_request *requests = p->view->requests;
-    int i = p->order[k], last = -1;
-    for (int v = k + 1; v < p->n; v++)
-        if (can_be_released(p, p->order[v])) room_leave(&p->room, &requests[p->order[v]]);
+    int i = p->order[k], first = first_behind(p, k), last = -1;
+    for (int v = first; v < p->n_running; v++) {
+        int victim = p->order[p->running[v]];
+        if (can_be_released(p, victim)) room_leave(&p->room, &requests[victim]);
+    }
     bool enough = pass_fits(p, i, ROOM_FREED);
-    for (int v = k + 1; v < p->n; v++) { // the most important are the first to be spared
-        int victim = p->order[v];
+    for (int v = first; v < p->n_running; v++) { // the most important are the first to be spared
+        int victim = p->order[p->running[v]];
         if (!can_be_released(p, victim)) continue;
         room_return(&p->room, &requests[victim]);
         if (!enough || pass_fits(p, i, ROOM_FREED)) continue;

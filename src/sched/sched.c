@@ -38,6 +38,7 @@ static void pass_init(struct pass *p, const struct sched_view *view, bool aux,
         .arena = arena,
         .decisions = decisions,
         .order = arena_array(arena, view->n_requests, sizeof *p->order),
+        .running = arena_array(arena, view->n_requests, sizeof *p->running),
         .in_use = arena_array(arena, view->n_groups, sizeof *p->in_use),
         .staying = arena_array(arena, view->n_groups, sizeof *p->staying),
     };
@@ -50,6 +51,10 @@ static void pass_init(struct pass *p, const struct sched_view *view, bool aux,
         if (r->state == SCHED_RUNNING) p->staying[r->group] += r->n_slots;
     }
     qsort_r(p->order, (size_t)p->n, sizeof *p->order, compare_requests, (void *)(uintptr_t)view);
+    for (int k = 0; k < p->n; k++) {
+        const struct sched_request *r = &view->requests[p->order[k]];
+        if (r->state == SCHED_RUNNING && r->preemptible) p->running[p->n_running++] = k;
+    }
 }
 
 struct sched_plan sched_run(const struct sched_view *view, struct arena *arena)

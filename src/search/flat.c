@@ -38,7 +38,8 @@ static int64_t n_counted(const struct search *s)
 static void fill(struct search *s)
 {
     const struct flat *f = s->schedule;
-    while (s->n_trials - s->n_closed < f->max_open && n_counted(s) < f->max_trials) {
+    while (s->n_trials - s->n_closed < f->max_open && n_counted(s) < f->max_trials &&
+           search_may_create(s)) {
         int64_t trial = search_create(s);
         search_train(s, trial, s->cfg->searcher.max_length.amount);
         search_close(s, trial);
@@ -90,6 +91,7 @@ const struct schedule flat_schedule = {
     .size = sizeof(struct flat),
     .init = flat_init,
     .start = fill,
+    .go_on = fill,
     .validated = flat_validated,
     .exited = flat_exited,
     .closed = flat_closed,

@@ -164,7 +164,8 @@ static void promote_owed(struct search *s, struct bracket *b)
 static void fill(struct search *s, struct bracket *b)
 {
     const struct halving *h = s->schedule;
-    while (b->n_training < b->plan.n_concurrent && b->n_created - b->n_invalid < b->plan.n_trials) {
+    while (b->n_training < b->plan.n_concurrent && b->n_created - b->n_invalid < b->plan.n_trials &&
+           search_may_create(s)) {
         int64_t trial = search_create(s);
         trial_at(s, trial)->bracket = b - h->brackets;
         b->n_created++;
@@ -201,6 +202,13 @@ static void go_on(struct search *s, struct bracket *b)
     promote_owed(s, b);
     fill(s, b);
     sweep(s, b);
+}
+
+static void halving_go_on(struct search *s)
+{
+    const struct halving *h = s->schedule;
+    for (size_t i = 0; i < h->n_brackets; i++)
+        go_on(s, &h->brackets[i]);
 }
 
 static void rest(struct bracket *b, const struct candidate *t)
@@ -347,6 +355,7 @@ const struct schedule halving_schedule = {
     .init = halving_init,
     .done = halving_done,
     .start = halving_start,
+    .go_on = halving_go_on,
     .validated = halving_validated,
     .exited = halving_exited,
     .closed = halving_closed,

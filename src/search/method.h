@@ -53,6 +53,8 @@ struct schedule {
     void (*plan)(const struct exp_config *cfg, struct arena *arena,
                  struct search_plan *out); // NULL: nobody knows
     bool asks;                             // operations come by search_answer()
+    // Creates what is to be created by now, as far as search_may_create(). NULL: is never late.
+    void (*go_on)(struct search *s);
 };
 
 struct sampler {
@@ -79,6 +81,9 @@ struct search {
     size_t n_leaves;
     struct mt rng;
     bool started, over;
+    int64_t pace;             // most trials to be created in one event; 0: any number
+    int64_t n_paced;          // created in this event
+    bool has_more;            // pace has stopped a schedule
     struct candidate *trials; // trial 1 is the first
     union hp_value *points;   // n_leaves for each trial, if the method keeps them
     int64_t n_trials, cap_trials;
@@ -114,6 +119,9 @@ void search_close(struct search *s, int64_t trial); // nothing if it is closing 
 void search_shut_down(struct search *s, enum search_outcome outcome);
 void search_end_if_all_closed(struct search *s);
 void search_clear_ops(struct search *s); // before new ones
+
+// Asked before each search_create() by schedules that can go on later.
+bool search_may_create(struct search *s);
 
 // Memory for trials up to n, for loading.
 void search_reserve(struct search *s, int64_t n);

@@ -104,6 +104,16 @@ int64_t search_create_copy(struct search *s, const union hp_value *values, int64
     return trial;
 }
 
+bool search_may_create(struct search *s)
+{
+    bool may = !s->pace || s->n_paced < s->pace;
+    if (may)
+        s->n_paced++;
+    else
+        s->has_more = true;
+    return may;
+}
+
 int64_t search_create(struct search *s)
 {
     union hp_value *values = arena_array(&s->ops_arena, s->n_leaves, sizeof *values);
@@ -191,7 +201,7 @@ static void tell_exited(struct search *s, int64_t trial, enum search_exit reason
 // An experiment has failed only if every one of its trials has.
 void search_end_if_all_closed(struct search *s)
 {
-    if (s->over || s->n_closed < s->n_trials) return;
+    if (s->over || s->has_more || s->n_closed < s->n_trials) return;
     search_shut_down(s, s->n_failed >= s->n_trials     ? SEARCH_ALL_FAILED
                         : s->n_canceled >= s->n_trials ? SEARCH_ALL_CANCELED
                                                        : SEARCH_COMPLETED);
@@ -210,6 +220,14 @@ static void tell_closed(struct search *s, int64_t trial)
     if (!s->method->schedule->asks) search_end_if_all_closed(s);
 }
 
+static void tell_go_on(struct search *s)
+{
+    if (s->over || !s->has_more) return;
+    s->has_more = false;
+    s->method->schedule->go_on(s);
+    search_end_if_all_closed(s);
+}
+
 static int tell(struct search *s, const struct search_event *e, det_err *err)
 {
     if (e->kind == SEARCH_START) {
@@ -219,6 +237,10 @@ static int tell(struct search *s, const struct search_event *e, det_err *err)
         return det_ok(err);
     }
     if (!s->started) return det_fail(err, DET_ESTATE, "the search has not started yet");
+    if (e->kind == SEARCH_GO_ON) {
+        tell_go_on(s);
+        return det_ok(err);
+    }
     if (e->trial < 1 || e->trial > s->n_trials)
         return det_fail(err, DET_ENOTFOUND, "the search has no trial %lld", (long long)e->trial);
     if (s->over) return det_ok(err);
@@ -233,6 +255,7 @@ static int tell(struct search *s, const struct search_event *e, det_err *err)
 void search_clear_ops(struct search *s)
 {
     s->n_ops = 0;
+    s->n_paced = 0;
     arena_done(&s->ops_arena);
 }
 
@@ -249,6 +272,16 @@ bool search_has_open(const struct search *s, int64_t trial)
 {
     return !s->over && trial >= 1 && trial <= s->n_trials &&
            !(s->trials[trial - 1].flags & IS_CLOSED);
+}
+
+void search_set_pace(struct search *s, int64_t n)
+{
+    s->pace = n;
+}
+
+bool search_has_more(const struct search *s)
+{
+    return s->has_more && !s->over;
 }
 
 int64_t search_n_trials(const struct search *s)

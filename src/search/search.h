@@ -1,7 +1,7 @@
 // search/search.h: hyperparameter search: events in, operations out.
 //   search_new  search_restore  search_snapshot  search_free  search_tell  search_answer
-//   search_ask  search_has_open  search_n_trials  search_progress  search_preview  search_simulate
-//   curves_read
+//   search_ask  search_set_pace  search_has_more  search_has_open  search_n_trials
+//   search_progress  search_preview  search_simulate  curves_read
 //
 // A search is a deterministic function of its configuration, the experiment's seed and the events
 // it was told: no clock, no I/O, no other randomness. So it can be saved as JSON after any event
@@ -29,6 +29,7 @@ enum search_event_kind {
     SEARCH_PROGRESS,  // a trial has trained some more
     SEARCH_EXITED,    // a trial will not complete its operation, nor any other
     SEARCH_CLOSED,    // a trial has ended, as it was asked to or after an exit
+    SEARCH_GO_ON,     // there is time for more, see search_set_pace()
 };
 
 enum search_exit {
@@ -78,6 +79,12 @@ struct search_ops {
 // cfg must live as long as the search.
 struct search *search_new(const struct exp_config *cfg);
 void search_free(struct search *s);
+
+// At most n trials are created in one event (but a whole population or what a program wants). If
+// that is not all, search_has_more(): tell SEARCH_GO_ON, at once or after other events. 0: no
+// limit.
+void search_set_pace(struct search *s, int64_t n);
+bool search_has_more(const struct search *s);
 
 // Everything the search knows, as one line of JSON.
 void search_snapshot(const struct search *s, struct buf *out);

@@ -62,15 +62,79 @@ void snap_double(struct snap *io, const char *key, double *value)
     snap_doubles(io, key, value, 1, sizeof *value);
 }
 
+// --- columns: [3, 4, [5, 1000]] is 3, 4 and a thousand times 5; most trials of a large search have
+// much in common, and a snapshot is written after every event.
+
+// How often an item counts; 0: it is none.
+static size_t run_of(const struct doc *item, const struct doc **value)
+{
+    *value = item;
+    if (item->kind != DOC_LIST) return 1;
+    const struct doc *count = item->n == 2 ? item->first->next : NULL;
+    *value = item->first;
+    return count && count->kind == DOC_INT && count->integer > 0 ? (size_t)count->integer : 0;
+}
+
+size_t snap_n_items(const struct doc *list)
+{
+    size_t n = 0;
+    const struct doc *value;
+    for (const struct doc *e = list->first; e; e = e->next)
+        if (__builtin_add_overflow(n, run_of(e, &value), &n)) return SIZE_MAX;
+    return n;
+}
+
 // The list at key if it has n items; NULL after a failure.
 static const struct doc *find_list(struct snap *io, const char *key, size_t n)
 {
     const struct doc *list = find(io, key, DOC_LIST);
-    if (list && list->n != n) {
-        snap_fail(io, "'%s' has %zu items instead of %zu", key, list->n, n);
+    if (list && snap_n_items(list) != n) {
+        snap_fail(io, "'%s' has %zu items instead of %zu", key, snap_n_items(list), n);
         return NULL;
     }
     return list;
+}
+
+static size_t next_run(struct snap *io, const struct doc *item, const struct doc **value)
+{
+    size_t run = run_of(item, value);
+    if (!run) snap_fail(io, "a list is not [value, count]");
+    return run;
+}
+
+enum { CELL_BYTES = 8, RUN_MIN = 4 };
+
+// Integers and numbers have the same size, and are the same if their bytes are.
+static size_t count_equal(const char *at, size_t n, size_t stride)
+{
+    size_t i = 1;
+    while (i < n && !memcmp(at, at + i * stride, CELL_BYTES))
+        i++;
+    return i < RUN_MIN ? 1 : i;
+}
+
+static void put_cell(struct json_writer *out, const char *at, bool real)
+{
+    if (real)
+        json_put_double(out, *(const double *)at);
+    else
+        json_put_int(out, *(const int64_t *)at);
+}
+
+static void save_column(struct snap *io, const char *key, const char *at, size_t n, size_t stride,
+                        bool real)
+{
+    json_key(io->out, key);
+    json_open_list(io->out);
+    for (size_t i = 0, run; i < n; i += run, at += run * stride) {
+        run = count_equal(at, n - i, stride);
+        if (run > 1) json_open_list(io->out);
+        put_cell(io->out, at, real);
+        if (run == 1) continue;
+        json_put_int(io->out, (int64_t)run);
+        json_close(io->out);
+    }
+    json_close(io->out);
 }
 
 void snap_ints(struct snap *io, const char *key, void *first, size_t n, size_t stride, int64_t min,
@@ -78,32 +142,34 @@ void snap_ints(struct snap *io, const char *key, void *first, size_t n, size_t s
 {
     char *at = first;
     if (io->out) {
-        json_key(io->out, key);
-        json_open_list(io->out);
-        for (size_t i = 0; i < n; i++, at += stride)
-            json_put_int(io->out, *(const int64_t *)at);
-        json_close(io->out);
+        save_column(io, key, first, n, stride, false);
         return;
     }
-    const struct doc *list = find_list(io, key, n);
-    for (const struct doc *e = list ? list->first : NULL; e; e = e->next, at += stride)
-        read_int(io, e, (int64_t *)at, min, max);
+    const struct doc *list = find_list(io, key, n), *item;
+    for (const struct doc *e = list ? list->first : NULL; e && !io->rc; e = e->next) {
+        int64_t value = 0;
+        size_t run = next_run(io, e, &item);
+        if (run) read_int(io, item, &value, min, max);
+        for (size_t i = 0; !io->rc && i < run; i++, at += stride)
+            *(int64_t *)at = value;
+    }
 }
 
 void snap_doubles(struct snap *io, const char *key, void *first, size_t n, size_t stride)
 {
     char *at = first;
     if (io->out) {
-        json_key(io->out, key);
-        json_open_list(io->out);
-        for (size_t i = 0; i < n; i++, at += stride)
-            json_put_double(io->out, *(const double *)at);
-        json_close(io->out);
+        save_column(io, key, first, n, stride, true);
         return;
     }
-    const struct doc *list = find_list(io, key, n);
-    for (const struct doc *e = list ? list->first : NULL; e; e = e->next, at += stride)
-        read_double(io, e, (double *)at);
+    const struct doc *list = find_list(io, key, n), *item;
+    for (const struct doc *e = list ? list->first : NULL; e && !io->rc; e = e->next) {
+        double value = 0;
+        size_t run = next_run(io, e, &item);
+        if (run) read_double(io, item, &value);
+        for (size_t i = 0; !io->rc && i < run; i++, at += stride)
+            *(double *)at = value;
+    }
 }
 
 size_t snap_size(struct snap *io, const char *key, size_t n, size_t max)

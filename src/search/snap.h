@@ -1,6 +1,6 @@
 // search/snap.h: one description of a state for saving and for loading it. Private to the layer.
-//   snap_int  snap_double  snap_ints  snap_doubles  snap_size  snap_text  snap_words  snap_open
-//   snap_close
+//   snap_int  snap_double  snap_ints  snap_doubles  snap_n_items  snap_size  snap_text
+//   snap_words  snap_open  snap_close
 //
 // A routine that walks through a struct with these calls saves it as a JSON map, or fills it from
 // one, so the two cannot differ. Loading checks every value against its range; the first thing that
@@ -24,6 +24,7 @@ void snap_double(struct snap *io, const char *key, double *value);
 void snap_ints(struct snap *io, const char *key, void *first, size_t n, size_t stride, int64_t min,
                int64_t max);
 void snap_doubles(struct snap *io, const char *key, void *first, size_t n, size_t stride);
+size_t snap_n_items(const struct doc *list); // of a column; SIZE_MAX: far too many
 
 // Saves n; when loading returns the saved number, at most max, or 0 after a failure.
 size_t snap_size(struct snap *io, const char *key, size_t n, size_t max);

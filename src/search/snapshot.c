@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 
-enum { SNAPSHOT_VERSION = 1, SNAPSHOT_MAX_TRIALS = 100000000 };
+enum { SNAPSHOT_VERSION = 1, SNAPSHOT_MAX_TRIALS = 1 << 24 };
 
 // One column for each leaf, named by its number: paths of names are not unique.
 static void snap_points(struct search *s, struct snap *io)
@@ -28,7 +28,7 @@ static void snap_trials(struct search *s, struct snap *io)
     size_t n = snap_size(io, "n", (size_t)s->n_trials, SNAPSHOT_MAX_TRIALS);
     // A list that is too short is noticed before memory for it is taken.
     const struct doc *list = io->out ? NULL : doc_find(io->map, "flags");
-    if (list && list->kind == DOC_LIST && list->n != n) n = 0;
+    if (list && list->kind == DOC_LIST && snap_n_items(list) != n) n = 0;
     search_reserve(s, MAX(1, (int64_t)n)); // columns need a place to start at
     s->n_trials = (int64_t)n;
     struct candidate *t = s->trials;
@@ -42,15 +42,16 @@ static void snap_trials(struct search *s, struct snap *io)
 static void snap_common(struct search *s, struct snap *io)
 {
     int64_t version = SNAPSHOT_VERSION, kind = s->cfg->searcher.kind;
-    int64_t started = s->started, over = s->over;
+    int64_t started = s->started + s->has_more, over = s->over; // 2: creating is not done
     snap_int(io, "version", &version, SNAPSHOT_VERSION, SNAPSHOT_VERSION);
     snap_int(io, "kind", &kind, kind, kind);
-    snap_int(io, "started", &started, 0, 1);
+    snap_int(io, "started", &started, 0, 2);
     snap_int(io, "over", &over, 0, 1);
     snap_words(io, "rng", s->rng.words, MT_WORDS);
     snap_int(io, "rng_at", &s->rng.at, 0, MT_WORDS);
     snap_double(io, "units", &s->units);
     s->started = started;
+    s->has_more = started == 2 && s->method->schedule->go_on;
     s->over = over;
 }
 

@@ -293,7 +293,78 @@ static void test_grid__failed_points_count_as_done(void **state)
     search_free(s);
 }
 
-RUN_TESTS(DOC_TEST(test_single__trains_one_trial),
+static struct search_ops go_on(struct search *s)
+{
+    return tell(s, (struct search_event){.kind = SEARCH_GO_ON});
+}
+
+static void test_pace__creates_some_at_a_time(void **state)
+{
+    (void)state;
+    struct search *s = search_new(config_of("searcher: {name: random, max_trials: 5, max_length: "
+                                            "1, max_concurrent_trials: 5}"));
+    search_set_pace(s, 2);
+    assert_string_equal(show_ops(start(s)), "create 1, train 1 to 1, close 1, "
+                                            "create 2, train 2 to 1, close 2");
+    assert_true(search_has_more(s));
+    exited(s, 1, SEARCH_ERRORED);
+    closed(s, 1); // creates, too
+    assert_int_equal(search_n_trials(s), 4);
+    assert_true(search_has_more(s));
+    assert_string_equal(show_ops(go_on(s)), "create 5, train 5 to 1, close 5");
+    assert_false(search_has_more(s));
+    assert_string_equal(show_ops(go_on(s)), "");
+    search_free(s);
+}
+
+// Whoever saves it after any event has a search that creates the rest, with the same values.
+static void test_pace__is_part_of_the_snapshot(void **state)
+{
+    (void)state;
+    const char *text = "searcher: {name: async_halving, num_rungs: 2, max_trials: 40, max_length: "
+                       "16, max_concurrent_trials: 40}\n"
+                       "hyperparameters: {a: {type: double, minval: 0, maxval: 1}}";
+    struct search *whole = search_new(config_of(text)), *s = search_new(config_of(text));
+    struct search_ops all = start(whole), some;
+    size_t at = 0;
+    search_set_pace(s, 3);
+    for (some = start(s); some.n; some = go_on(s)) {
+        for (size_t i = 0; i < some.n; i++, at++) {
+            assert_int_equal(some.items[i].kind, all.items[at].kind);
+            if (some.items[i].kind == SEARCH_CREATE)
+                assert_true(doc_equal(some.items[i].hparams, all.items[at].hparams));
+        }
+        struct buf b = BUF_INIT(1 << 20);
+        search_snapshot(s, &b);
+        search_free(s);
+        s = search_restore(config_of(text), buf_str(&b), NULL);
+        search_set_pace(s, 3);
+        buf_done(&b);
+    }
+    assert_int_equal(at, all.n);
+    search_free(whole);
+    search_free(s);
+}
+
+static void test_pace__does_not_end_what_is_not_complete(void **state)
+{
+    (void)state;
+    struct search *s = search_new(config_of("searcher: {name: async_halving, num_rungs: 1, "
+                                            "max_trials: 2, max_length: 4}"));
+    search_set_pace(s, 1);
+    start(s);
+    assert_true(search_has_more(s));
+    exited(s, 1, SEARCH_ERRORED); // creates the other one
+    assert_string_equal(show_ops(closed(s, 1)), "");
+    exited(s, 2, SEARCH_ERRORED);
+    assert_string_equal(show_ops(closed(s, 2)), "");
+    assert_string_equal(show_ops(go_on(s)), "end failed");
+    search_free(s);
+}
+
+RUN_TESTS(DOC_TEST(test_pace__creates_some_at_a_time), DOC_TEST(test_pace__is_part_of_the_snapshot),
+          DOC_TEST(test_pace__does_not_end_what_is_not_complete),
+          DOC_TEST(test_single__trains_one_trial),
           DOC_TEST(test_single__does_not_replace_refused_hyperparameters),
           DOC_TEST(test_single__without_a_length),
           DOC_TEST(test_random__keeps_as_many_open_as_allowed),

@@ -1,0 +1,73 @@
+// Unit chores.c: what concerns all trials of an experiment: it creates them, is paused, killed. That
+// is done for some of them at a time, each time in a transaction of its own, and the next time when
+// that one is durable: so a hundred thousand trials neither keep everybody else waiting nor pile up
+// in memory. A restarted master goes on where the last transaction was.
+#include "master/state.h"
+
+#include "base/mem.h"
+#include "sys/log.h"
+
+enum { RETRY_US = 1000000 };
+
+static bool is_linked(const struct live_experiment *e)
+{
+    return set_find(&e->master->experiments, e->row.id) == e;
+}
+
+static bool wants_to_create(const struct live_experiment *e)
+{
+    return search_has_more(e->search) && !run_state_is_stopping(e->row.state);
+}
+
+struct chore {
+    struct master *master;
+    int64_t experiment_id; // it may have ended meanwhile
+};
+
+static void on_durable(void *ctx, int code, const det_err *err)
+{
+    struct chore *c = ctx;
+    struct live_experiment *e = set_find(&c->master->experiments, c->experiment_id);
+    if (code) log_warn("experiment %lld: %s", (long long)c->experiment_id, err->msg);
+    if (e) {
+        e->chores_wait = false;
+        chores_begin(e);
+    }
+    free(c);
+}
+
+static void do_some(void *ctx)
+{
+    struct live_experiment *e = ctx;
+    struct master *m = e->master;
+    if (db_is_full(m->db)) {
+        loop_timer_set(m->loop, &e->chores, RETRY_US);
+        return;
+    }
+    struct db_tx *tx = db_tx_new(m->db);
+    struct chore *c = xmalloc(sizeof *c);
+    *c = (struct chore){m, e->row.id};
+    e->chores_wait = true;
+    if (e->untold)
+        experiment_tell_trials(e, tx);
+    else if (wants_to_create(e))
+        experiment_tell(e, &(struct search_event){.kind = SEARCH_GO_ON}, tx, NULL);
+    experiment_settle(e, tx); // e may be gone
+    db_tx_submit_must(tx, on_durable, c);
+}
+
+void chores_open(struct live_experiment *e)
+{
+    e->chores = (struct loop_timer){.fn = do_some, .ctx = e};
+}
+
+void chores_close(struct live_experiment *e)
+{
+    loop_timer_clear(e->master->loop, &e->chores);
+}
+
+void chores_begin(struct live_experiment *e)
+{
+    if (e->chores_wait || !(e->untold || wants_to_create(e)) || !is_linked(e)) return;
+    loop_timer_set(e->master->loop, &e->chores, 0);
+}
