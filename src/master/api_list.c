@@ -1,5 +1,5 @@
-// Unit api_list.c: answers that are lists of records. A long one is put together by a worker, so that
-// nobody waits for a hundred thousand records.
+// Unit api_list.c: answers that are lists of records. A long one is put together by a worker, so
+// that nobody waits for a hundred thousand records.
 #include "master/api.h"
 
 #include "base/mem.h"

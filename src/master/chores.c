@@ -1,7 +1,7 @@
-// Unit chores.c: what concerns all trials of an experiment: it creates them, is paused, killed. That
-// is done for some of them at a time, each time in a transaction of its own, and the next time when
-// that one is durable: so a hundred thousand trials neither keep everybody else waiting nor pile up
-// in memory. A restarted master goes on where the last transaction was.
+// Unit chores.c: what concerns all trials of an experiment: it creates them, is paused, killed.
+// That is done for some of them at a time, each time in a transaction of its own, and the next time
+// when that one is durable: so a hundred thousand trials neither keep everybody else waiting nor
+// pile up in memory. A restarted master goes on where the last transaction was.
 #include "master/state.h"
 
 #include "base/mem.h"

@@ -3,10 +3,10 @@
 #include "master/context.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
+#include "master/names.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
 #include "sys/library.h"
@@ -46,9 +46,7 @@ struct walk {
     int dir_fd;
     int64_t packed_bytes; // 0: not known
     int64_t n_files, n_bytes;
-    struct hash_key key;
-    uint64_t *names; // hashes of those of files
-    size_t n_names, cap_names;
+    struct names names;
 };
 
 static int fail(struct walk *w, det_err *err)
@@ -178,31 +176,6 @@ static int unpack_folder(struct walk *w, const char *name, det_err *err)
     return rc;
 }
 
-static void note_name(struct walk *w, const char *name)
-{
-    if (w->n_names == w->cap_names) {
-        w->cap_names = w->cap_names ? 2 * w->cap_names : 256;
-        w->names = xrealloc(w->names, w->cap_names * sizeof *w->names);
-    }
-    w->names[w->n_names++] = hash_bytes(&w->key, name, strlen(name));
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-// Which of two files of one name counts would be anybody's guess.
-static int check_names(struct walk *w, det_err *err)
-{
-    if (w->n_names) qsort(w->names, w->n_names, sizeof *w->names, by_value);
-    for (size_t i = 1; i < w->n_names; i++)
-        if (w->names[i] == w->names[i - 1])
-            return det_fail(err, DET_EINVAL, "the archive has two files of the same name");
-    return 0;
-}
-
 static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
 {
     struct arena arena = ARENA_INIT;
@@ -213,7 +186,7 @@ static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
         rc = DET_EINVAL;
     else if (!rc && !*name && !folder)
         rc = det_fail(err, DET_EINVAL, "the archive has a file without a name");
-    if (!rc && *name && !folder) note_name(w, name);
+    if (!rc && *name) rc = names_add(&w->names, str_from(name), folder, err);
     if (!rc && *name && w->dir_fd < 0)
         rc = copy_data(w, -1, name, err);
     else if (!rc && *name)
@@ -226,11 +199,11 @@ static int do_entries(struct walk *w, det_err *err)
 {
     struct archive_entry *entry;
     int rc = 0, code;
+    names_init(&w->names);
     while (!rc && (code = libarchive.read_next_header(w->archive, &entry)) == ARCHIVE_OK)
         rc = do_entry(w, entry, err);
     if (!rc && code != ARCHIVE_EOF) rc = fail(w, err);
-    if (!rc) rc = check_names(w, err);
-    free(w->names);
+    names_done(&w->names);
     return rc;
 }
 
@@ -259,7 +232,6 @@ int context_keep(struct str archive, const char *dir, struct context_info *out, 
     if (rc) return rc;
     struct walk w = {new_reader(), .dir_fd = -1, .packed_bytes = (int64_t)archive.len};
     struct arena arena = ARENA_INIT;
-    randombytes_buf(&w.key, sizeof w.key);
     if (libarchive.read_open_memory(w.archive, archive.ptr, archive.len) != ARCHIVE_OK)
         rc = fail(&w, err);
     if (!rc) rc = do_entries(&w, err);

@@ -25,5 +25,14 @@ int requests_tell(struct str story);
 // How many experiments have not ended. Each makes the next one slower.
 size_t requests_crowd(void);
 
+// What would have been computed if passwords were hashed, so far.
+struct requests_hashing {
+    size_t n_verified;
+    char last_verified[128]; // the hash it was compared with
+    unsigned long long ops;  // of the last one that was made
+    size_t memory;
+};
+const struct requests_hashing *requests_hashing(void);
+
 // Another master must be able to take over.
 void requests_close(void);

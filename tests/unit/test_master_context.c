@@ -213,7 +213,50 @@ static void test_context__a_name_that_comes_twice_is_refused(void **state)
     struct str bytes =
         PACK({"x", AE_IFREG, 0644, "1"}, {"y", AE_IFREG, 0644, "1"}, {"./x", AE_IFREG, 0644, "2"});
     assert_int_equal(keep(bytes, &info), DET_EINVAL);
-    assert_string_equal(err.msg, "the archive has two files of the same name");
+    assert_string_equal(err.msg, "the archive has two files 'x'");
+}
+
+static void expect_conflict(struct str bytes, const char *message)
+{
+    struct context_info info;
+    assert_int_equal(keep(bytes, &info), DET_EINVAL);
+    assert_string_equal(err.msg, message);
+}
+
+static void test_context__a_file_that_is_also_a_directory_is_refused(void **state)
+{
+    (void)state;
+    const char *message = "the archive has 'a' as a file and as a directory";
+    const struct entry file = {"a", AE_IFREG, 0644, "1"}, below = {"a/b", AE_IFREG, 0644, "2"};
+    const struct entry far = {"./a/b/c/d", AE_IFREG, 0644, "2"},
+                       folder = {"a/", AE_IFDIR, 0755, NULL};
+    expect_conflict(PACK(file, below), message);
+    expect_conflict(PACK(below, file), message);
+    expect_conflict(PACK(file, far), message);
+    expect_conflict(PACK(far, file), message);
+    expect_conflict(PACK(file, folder), message);
+    expect_conflict(PACK(folder, file), message);
+    expect_conflict(PACK({"x/a/b", AE_IFREG, 0644, "1"}, {"x/a/b/c", AE_IFDIR, 0755, NULL}),
+                    "the archive has 'x/a/b' as a file and as a directory");
+    struct context_info info;
+    assert_int_equal(keep(PACK(folder, below, folder, {"ab", AE_IFREG, 0644, "3"}), &info), 0);
+}
+
+static void test_context__many_names_are_told_apart(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    static char text[N][24];
+    static struct entry entries[N + 1];
+    for (int i = 0; i < N; i++) {
+        snprintf(text[i], sizeof text[i], "f%d/g%d/%d", i % 7, i % 31, i);
+        entries[i] = (struct entry){text[i], AE_IFREG, 0644, "x"};
+    }
+    struct context_info info;
+    assert_int_equal(keep(pack(entries, N), &info), 0);
+    assert_int_equal(info.n_files, N);
+    entries[N] = entries[1234];
+    expect_conflict(pack(entries, N + 1), "the archive has two files 'f2/g25/1234'");
 }
 
 static void test_context__what_is_no_archive_is_refused(void **state)
@@ -253,5 +296,7 @@ RUN_TESTS(CONTEXT_TEST(test_context__files_come_out_as_they_went_in),
           CONTEXT_TEST(test_context__the_same_content_has_one_name),
           CONTEXT_TEST(test_context__nothing_but_files_and_directories_below),
           CONTEXT_TEST(test_context__a_name_that_comes_twice_is_refused),
+          CONTEXT_TEST(test_context__a_file_that_is_also_a_directory_is_refused),
+          CONTEXT_TEST(test_context__many_names_are_told_apart),
           CONTEXT_TEST(test_context__what_is_no_archive_is_refused),
           CONTEXT_TEST(test_context__bombs_are_refused_before_they_are_written))

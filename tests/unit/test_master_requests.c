@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "support/requests.h"
+#include <sodium.h>
 
 #define END "\x1e"
 #define JOURNAL "11111111-2222-4333-8444-555555555555:"
@@ -63,5 +64,41 @@ static void test_master__refuses_groups_without_number(void **state)
     buf_done(&story);
 }
 
-RUN_TESTS(cmocka_unit_test(test_master__refuses_groups_without_number),
+#define LOGIN(name, password) \
+    "POST /api/v1/auth/login\nn\n{\"username\":\"" name "\",\"password\":\"" password "\"}"
+#define NEW_USER(name, more) "POST /api/v1/users\na\n{\"username\":\"" name "\"" more "}" END
+
+// Whoever listens for how long an answer takes must not learn which names there are: each login
+// that fails computes one hash, and all of them cost the same.
+static void test_login__is_the_same_work_for_every_name(void **state)
+{
+    (void)state;
+    static const char *const logins[] = {
+        LOGIN("known", "a wrong one"),  LOGIN("closed", "a good one"),
+        LOGIN("nobody", "a wrong one"), LOGIN("without", "a wrong one"),
+        LOGIN("", "a wrong one"),
+    };
+    requests_open();
+    assert_int_equal(
+        requests_tell(STR(NEW_USER("without", "") NEW_USER("known", ",\"password\":\"a good one\"")
+                              NEW_USER("closed", ",\"password\":\"a good one\",\"active\":false")
+                                  LOGIN("known", "a good one"))),
+        200);
+    const struct requests_hashing *h = requests_hashing();
+    unsigned long long ops = h->ops;
+    size_t memory = h->memory;
+    for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
+        size_t before = h->n_verified;
+        int status = requests_tell(str_from(logins[i]));
+        bool real = !strncmp(h->last_verified, "plain:", 6); // of a user, made as above
+        if (status != 401 || h->n_verified != before + 1)
+            fail_msg("%s: answered %d after %zu hashes", logins[i], status, h->n_verified - before);
+        if (!real && crypto_pwhash_str_needs_rehash(h->last_verified, ops, memory))
+            fail_msg("%s: compared with '%s'", logins[i], h->last_verified);
+    }
+    requests_close();
+}
+
+RUN_TESTS(cmocka_unit_test(test_login__is_the_same_work_for_every_name),
+          cmocka_unit_test(test_master__refuses_groups_without_number),
           cmocka_unit_test(test_master__takes_any_story))
