@@ -105,7 +105,8 @@ const struct command cmd_master = {
     .args = "",
     .help =
         "Runs the master in the foreground. It keeps experiments, runs their trials and answers "
-        "all other commands. Tasks go on when it is stopped, and the next master finds them.",
+        "all other commands. Tasks go on when it is stopped, and the next master finds them. After "
+        "SIGHUP it reads its certificate again.",
     .example = "det master --listen 0.0.0.0 --tls",
     .options = master_options,
     .n_options = sizeof master_options / sizeof *master_options,

@@ -201,6 +201,10 @@ void http_server_free(struct http_server *server);
 
 int http_server_port(const struct http_server *server);
 
+// Reads the files of the certificate and the key again. New connections get the new ones; if they
+// cannot be used, all stays as it was, and the error says why.
+int http_server_renew(struct http_server *server, det_err *err);
+
 // Where programs of this machine reach a server that listens on host.
 const char *http_near_host(const char *host);
 

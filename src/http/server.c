@@ -20,7 +20,6 @@ enum {
     HEAD_TIMEOUT_US = 8 * 1000000,
     IDLE_TIMEOUT_US = 12 * 1000000,
     MIN_BYTES_PER_S = 16 << 10,
-    MAX_PEM_BYTES = 1 << 20,
     // What one send can take. By itself it grows to megabytes, and a thousand clients that do not
     // read would have us copy gigabytes before anybody else's turn comes.
     SEND_BUFFER_BYTES = 128 << 10,
@@ -35,6 +34,7 @@ struct http_server {
     struct slow_list clients;
     struct link *first; // requests that are not complete
     struct http_stats stats;
+    struct tls_identity *identity; // NULL: the one it was started with
     int port;
     bool has_closed; // a connection, in this run
     bool closing;
@@ -279,7 +279,7 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         const int n_bytes = SEND_BUFFER_BYTES;
         setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof n_bytes);
-        if (server->opts.tls_cert) tls_greet(connection);
+        if (server->opts.tls_cert) tls_greet(connection, server->identity);
         *socket_context = slow_add(&server->clients, info->connect_fd);
         server->stats.n_connections++;
     } else {
@@ -323,7 +323,7 @@ static void start(struct http_server *server, int listen_fd, const char *cert, c
 static int start_with_keys(struct http_server *server, int listen_fd, det_err *err)
 {
     const struct http_server_opts *o = &server->opts;
-    struct buf cert = BUF_INIT(MAX_PEM_BYTES), key = BUF_INIT(MAX_PEM_BYTES);
+    struct buf cert = BUF_INIT(TLS_MAX_PEM_BYTES), key = BUF_INIT(TLS_MAX_PEM_BYTES);
     int rc = o->tls_cert ? tls_read(o->tls_cert, o->tls_key, &cert, &key, err) : 0;
     if (!rc) start(server, listen_fd, o->tls_cert ? buf_str(&cert).ptr : NULL, buf_str(&key).ptr);
     if (!rc && !server->daemon) rc = det_fail(err, DET_EIO, "cannot start the HTTP server");
@@ -393,7 +393,15 @@ void http_server_free(struct http_server *server)
     if (server->daemon) MHD_stop_daemon(server->daemon);
     ASSERT(!server->first);
     slow_done(&server->clients);
+    tls_forget(server->identity);
     free(server);
+}
+
+int http_server_renew(struct http_server *server, det_err *err)
+{
+    const struct http_server_opts *o = &server->opts;
+    if (!o->tls_cert) return det_fail(err, DET_ESTATE, "the server does not speak TLS");
+    return tls_renew(&server->identity, o->tls_cert, o->tls_key, err);
 }
 
 int http_server_port(const struct http_server *server)

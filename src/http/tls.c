@@ -2,6 +2,7 @@
 // that they should speak TLS. Called by server.c.
 #include "http/tls.h"
 
+#include "base/mem.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
 #include "sys/log.h"
@@ -123,6 +124,57 @@ int tls_read(const char *cert_file, const char *key_file, struct buf *cert, stru
     return rc;
 }
 
+// --- renewed files
+
+// Connections use one as long as they live, so it is kept as long as the server.
+struct tls_identity {
+    gnutls_certificate_credentials_t credentials;
+    struct tls_identity *before;
+};
+
+static int identity_new(const struct buf *cert, const struct buf *key, struct tls_identity **out,
+                        det_err *err)
+{
+    const gnutls_datum_t chain = datum_of(cert), private = datum_of(key);
+    struct tls_identity *t = xcalloc(1, sizeof *t);
+    int rc = gnutls_certificate_allocate_credentials(&t->credentials);
+    if (rc >= 0)
+        rc = gnutls_certificate_set_x509_key_mem(t->credentials, &chain, &private,
+                                                 GNUTLS_X509_FMT_PEM);
+    if (rc >= 0) {
+        *out = t;
+        return 0;
+    }
+    tls_forget(t);
+    return det_fail(err, DET_EINVAL, "the certificate cannot be used: %s", gnutls_strerror(rc));
+}
+
+int tls_renew(struct tls_identity **latest, const char *cert_file, const char *key_file,
+              det_err *err)
+{
+    struct buf cert = BUF_INIT(TLS_MAX_PEM_BYTES), key = BUF_INIT(TLS_MAX_PEM_BYTES);
+    struct tls_identity *t = NULL;
+    int rc = tls_read(cert_file, key_file, &cert, &key, err);
+    if (!rc) rc = identity_new(&cert, &key, &t, err);
+    if (!rc) {
+        t->before = *latest;
+        *latest = t;
+    }
+    if (key.ptr) explicit_bzero(key.ptr, key.len);
+    buf_done(&cert);
+    buf_done(&key);
+    return rc;
+}
+
+void tls_forget(struct tls_identity *latest)
+{
+    for (struct tls_identity *before; latest; latest = before) {
+        before = latest->before;
+        if (latest->credentials) gnutls_certificate_free_credentials(latest->credentials);
+        free(latest);
+    }
+}
+
 // --- clients that speak plain HTTP: the first byte of a TLS handshake is 22, that of a request a
 // letter. GnuTLS would just hang up.
 
@@ -161,12 +213,13 @@ static ssize_t pull_first(gnutls_transport_ptr_t ctx, void *to, size_t n)
     return pull(out, to, n);
 }
 
-void tls_greet(struct MHD_Connection *connection)
+void tls_greet(struct MHD_Connection *connection, const struct tls_identity *latest)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     if (!info) return;
     gnutls_session_t session = info->tls_session;
+    if (latest) gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, latest->credentials);
     gnutls_transport_set_ptr2(session, session, gnutls_transport_get_ptr(session));
     gnutls_transport_set_pull_function(session, pull_first);
 }

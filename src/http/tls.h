@@ -6,6 +6,8 @@
 
 struct MHD_Connection;
 
+enum { TLS_MAX_PEM_BYTES = 1 << 20 };
+
 // TLS 1.2 and 1.3, with forward secrecy and authenticated encryption only.
 #define TLS_PRIORITIES                                                                        \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-RSA:+ECDHE-ECDSA:+DHE-RSA:" \
@@ -16,5 +18,15 @@ struct MHD_Connection;
 int tls_read(const char *cert_file, const char *key_file, struct buf *cert, struct buf *key,
              det_err *err);
 
-// Called once for each new connection: a client that speaks plain HTTP is told so.
-void tls_greet(struct MHD_Connection *connection);
+// What a server shows instead of what it was started with; see tls_renew().
+struct tls_identity;
+
+// Reads both files again. New connections see what is in them; *latest is as before after a
+// failure.
+int tls_renew(struct tls_identity **latest, const char *cert_file, const char *key_file,
+              det_err *err);
+void tls_forget(struct tls_identity *latest); // and all before it; when there are no connections
+
+// Called once for each new connection: a client that speaks plain HTTP is told so. latest may be
+// NULL: nothing was renewed.
+void tls_greet(struct MHD_Connection *connection, const struct tls_identity *latest);

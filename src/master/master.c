@@ -156,12 +156,23 @@ static void raise_file_limit(void)
 
 // --- signals and time
 
+static bool has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
 static void on_signal(void *ctx, uint32_t events)
 {
     struct master *m = ctx;
     struct signalfd_siginfo info;
     (void)events;
     if (read(m->signal_watch.fd, &info, sizeof info) != sizeof info) return;
+    if (info.ssi_signo == SIGHUP && has_terminal() == m->has_terminal) {
+        reach_renew(m);
+        return;
+    }
     log_info("signal %u: the master stops; tasks go on", info.ssi_signo);
     loop_stop(m->loop);
 }
@@ -173,6 +184,7 @@ static sigset_t block_signals(void)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     return set;
@@ -180,6 +192,7 @@ static sigset_t block_signals(void)
 
 static int watch_signals(struct master *m, const sigset_t *set, det_err *err)
 {
+    m->has_terminal = has_terminal();
     m->signal_watch = (struct loop_watch){
         .fn = on_signal, .ctx = m, .fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK)};
     return loop_watch(m->loop, &m->signal_watch, EPOLLIN, err);

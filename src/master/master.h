@@ -25,7 +25,8 @@ struct master_opts {
     void *ctx;
 };
 
-// Runs until SIGINT or SIGTERM. Tasks go on without it, and the next master finds them again.
+// Runs until SIGINT or SIGTERM, or the end of its terminal; after another SIGHUP it reads its
+// certificate again. Tasks go on without it, and the next master finds them again.
 int master_run(const struct master_opts *opts, det_err *err);
 
 // Every route, for references and tests.

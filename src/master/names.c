@@ -1,5 +1,5 @@
-// Unit names.c: which of two files of one name counts, or how a file could also be a directory, would
-// be anybody's guess: that is found out while an archive is read.
+// Unit names.c: which of two files of one name counts, or how a file could also be a directory,
+// would be anybody's guess: that is found out while an archive is read.
 #include "master/names.h"
 
 #include "base/mem.h"

@@ -16,6 +16,6 @@ struct names {
 void names_init(struct names *s);
 void names_done(struct names *s);
 
-// A plain path, and with it the directories above it. DET_EINVAL: some name is that of a file and of
-// something else.
+// A plain path, and with it the directories above it. DET_EINVAL: some name is that of a file and
+// of something else.
 int names_add(struct names *s, struct str path, bool folder, det_err *err);

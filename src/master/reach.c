@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "master/auth.h"
+#include "master/local.h"
 #include "sys/fs.h"
 #include "sys/log.h"
 #include <sys/stat.h>
@@ -107,4 +108,37 @@ int reach_open(struct master *m, det_err *err)
     if (!rc) rc = publish_certificate(m, err);
     if (!rc) set_address(m);
     return rc;
+}
+
+// --- a renewed certificate
+
+// Tasks that run look for the name that they were told when they began.
+static void compare_names(const char *before, const char *now)
+{
+    if (!str_eqz(str_from(before), now))
+        log_warn("the new certificate is for '%s', the one before was for '%s'; tasks that run "
+                 "will not trust it",
+                 now, before);
+}
+
+void reach_renew(struct master *m)
+{
+    const char *file = m->opts.tls_cert, *name = m->cert_name;
+    det_err err;
+    if (!file) {
+        log_info("signal 1: the master has no certificate that could be read again");
+        return;
+    }
+    if (http_server_renew(m->server, &err)) {
+        log_error("signal 1: the certificate stays as it was: %s", err.msg);
+        return;
+    }
+    log_info("signal 1: the certificate '%s' was read again", file);
+    int rc = publish_certificate(m, &err);
+    if (!rc) set_address(m);
+    if (!rc) rc = local_announce(m, &err);
+    if (rc)
+        log_error("programs on this machine do not know the new certificate: %s", err.msg);
+    else
+        compare_names(name, m->cert_name);
 }

@@ -112,7 +112,8 @@ struct master {
     struct follower *followers;
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
-    det_err failure; // why it stopped; code 0: it was asked to
+    bool has_terminal; // whose end is its own
+    det_err failure;   // why it stopped; code 0: it was asked to
 };
 
 // --- master.c
@@ -124,6 +125,7 @@ void master_free(struct master *m); // tasks go on
 // --- reach.c
 
 int reach_open(struct master *m, det_err *err); // m->server and where it is: m->url, m->cert_*
+void reach_renew(struct master *m);             // the files of the certificate have changed
 
 // --- experiment.c
 

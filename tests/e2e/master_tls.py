@@ -2,7 +2,10 @@
 """A master with TLS: everything that people and tasks do over https, and whom nobody should trust."""
 import json
 import os
+import shutil
+import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -176,6 +179,59 @@ def test_what_is_refused_at_the_start(det):
         for address in ('0.0.0.0', '::', '192.0.2.1'):
             fails(det, 'use --tls (or --tls-cert and --tls-key), or --insecure', *base, '--listen', address, home=home)
         fails(det, "cannot listen on 'no address'", *base, '--tls', '--listen', 'no address', home=home)
+
+
+def shown(m):
+    """The certificate that the server shows, as bytes."""
+    host, port = m.host.split(':')
+    return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))
+
+
+def read_der(path):
+    with open(path) as f:
+        return ssl.PEM_cert_to_DER_cert(f.read())
+
+
+def hang_up(m, text):
+    """Asks it to read its certificate again; text is what it says then."""
+    def said():
+        with open(m.log.name) as f:
+            return f.read().count(text)
+    before = said()
+    m.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: said() > before, f'{text!r} in the log of the master')
+
+
+def test_a_renewed_certificate_is_read_after_a_signal(det):
+    with tempfile.TemporaryDirectory() as at, tempfile.TemporaryDirectory() as new:
+        _, cert, key = make_certificates(at)
+        _, new_cert, new_key = make_certificates(new)
+        with Master(det, '--tls-cert', cert, '--tls-key', key) as m:
+            m.tls.check_hostname, m.tls.verify_mode = False, ssl.CERT_NONE  # det and the task are those that check
+            e = m.create(generic(det, 1000000))
+            wait_for(lambda: m.trial(1)['totalBatchesProcessed'] > 0, 'some reports')
+            first = read_der(cert)
+            expect('certificate at first', shown(m), first)
+            shutil.copy(new_cert, cert)
+            hang_up(m, 'stays as it was: the key')  # which is the old one
+            with open(cert, 'w') as f:
+                f.write('no certificate')
+            hang_up(m, f"stays as it was: '{cert}' should have a certificate")
+            expect('certificate after two bad ones', (shown(m), read_der(m.announced()['cert'])), (first, first))
+            good(det, 'slot', 'list', home=m.data)
+            shutil.copy(new_cert, cert)
+            shutil.copy(new_key, key)
+            hang_up(m, 'was read again')
+            expect('certificate then', shown(m), read_der(new_cert))
+            wait_for(lambda: read_der(m.announced()['cert']) == read_der(new_cert), 'the copy for programs of this machine')
+            good(det, 'slot', 'list', home=m.data)
+            batches = m.trial(1)['totalBatchesProcessed']
+            wait_for(lambda: m.trial(1)['totalBatchesProcessed'] > batches, 'the task to go on')
+            m.post(f'experiments/{e}/kill')
+            m.wait_experiment(e, 'STATE_CANCELED')
+    with Master(det) as plain:
+        hang_up(plain, 'no certificate')
+        expect('answers', plain.call('GET', '/healthz')[0], 200)
 
 
 def test_plain_beyond_this_machine_must_be_wished_for(det):
