@@ -177,6 +177,7 @@ typedef struct det_accel_callback_ops {
     void (*on_training_run_start)(void *self, det_accel *t);
     void (*on_train_epoch_start)(void *self, det_accel *t);
     void (*on_train_step_start)(void *self, det_accel *t);
+    // output->loss is divided by the batches of its update (gradient_accumulation_steps).
     void (*on_train_step_end)(void *self, det_accel *t, const det_value *batch,
                               const det_batch_output *output);
     void (*on_train_epoch_end)(void *self, det_accel *t);

@@ -29,6 +29,13 @@ void callbacks_done(struct callback_list *list);
 
 enum eval_kind { EVAL_OF_EPOCH, EVAL_INTERMEDIATE, EVAL_ALONE };
 
+// What is going on, for messages.
+struct place {
+    int64_t epoch; // from 1; 0: there are none
+    const char *what;
+    bool has_batches; // det_accel.step is the one at hand
+};
+
 struct det_accel {
     det_accel_ops ops; // complete
     void *self;
@@ -67,10 +74,15 @@ struct det_accel {
     bool resumable;             // between two updates, at a point that a saved state can name
     bool stopping;              // det_accel_stop was called
     char stop_message[256];
+    struct place place;
+    const char *failed_callback; // NULL: it was not a callback, or nothing has failed
 };
 
 // Neither stopping nor failed: go on.
 bool accel_running(const det_accel *t);
+
+// Remembers the callback that has just been called, if it was the first thing to fail.
+void accel_note_callback(det_accel *t, const char *name);
 
 // Calls an event of all callbacks, until one of them ends the run.
 #define EVENT(t, event, ...)                                                  \
@@ -78,6 +90,7 @@ bool accel_running(const det_accel *t);
         for (int i_ = 0; i_ < (t)->callbacks.n && accel_running(t); i_++) {   \
             det_accel_callback *c_ = (t)->callbacks.item[i_];                 \
             if (c_->ops->event) c_->ops->event(c_->self, (t), ##__VA_ARGS__); \
+            accel_note_callback((t), c_->ops->name);                          \
         }                                                                     \
     } while (0)
 

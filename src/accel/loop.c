@@ -23,6 +23,11 @@ bool accel_running(const det_accel *t)
     return !t->stopping && !tape_failed();
 }
 
+void accel_note_callback(det_accel *t, const char *name)
+{
+    if (!t->failed_callback && tape_failed()) t->failed_callback = name;
+}
+
 // --- an epoch's batches
 
 static det_iter *epoch_iter(det_accel *t, det_loader *loader, uint64_t epoch, int64_t skip)
@@ -121,6 +126,7 @@ static void train_step(det_accel *t, const det_value *batch)
 
 void loop_run_train_epoch(det_accel *t, det_loader *loader)
 {
+    t->place = (struct place){t->epoch + 1, NULL, true};
     t->n_steps = limited(t->config.train_dataloader_len, t->limit_batches);
     STEP(t, train_epoch_start);
     EVENT(t, on_train_epoch_start);
@@ -168,6 +174,7 @@ static void rewind_epoch(det_accel *t)
 void loop_run_eval_epoch(det_accel *t, det_loader *loader)
 {
     rewind_epoch(t);
+    t->place = (struct place){t->eval_kind == EVAL_ALONE ? 0 : t->epoch + 1, "evaluation", true};
     t->n_steps = limited(t->config.eval_dataloader_len, t->limit_batches);
     STEP(t, eval_epoch_start);
     EVENT(t, on_eval_epoch_start);
@@ -186,8 +193,11 @@ void loop_run_intermediate_eval(det_accel *t)
 {
     int64_t step = t->step, n_steps = t->n_steps;
     struct loss_tracker loss = t->loss;
+    struct place place = t->place;
     t->eval_kind = EVAL_INTERMEDIATE;
     STEP(t, run_eval_epoch, t->eval_loader);
+    if (tape_failed()) return; // the message will be about this evaluation
+    t->place = place;
     t->step = step;
     t->n_steps = n_steps;
     t->loss = loss;
@@ -201,6 +211,7 @@ static void run_epoch(det_accel *t)
 {
     if (!t->train_done) STEP(t, run_train_epoch, t->train_loader);
     if (t->eval_loader) STEP(t, run_eval_epoch, t->eval_loader);
+    if (accel_running(t)) t->place = (struct place){t->epoch + 1, NULL, false};
     STEP(t, training_run_epoch_end);
     if (!accel_running(t)) return;
     t->epoch++;

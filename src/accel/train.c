@@ -1,6 +1,8 @@
 // Unit train.c: starts training and evaluation runs. What happens in them is in loop.c.
 #include "accel/accel.h"
 
+#include "base/buf.h"
+
 enum { DEFAULT_BATCH_SIZE = 8 }; // upstream's
 
 static int64_t batch_size_or_default(int64_t given)
@@ -20,6 +22,8 @@ static void forget_run(det_accel *t)
     t->loss = (struct loss_tracker){0};
     t->eval_kind = EVAL_OF_EPOCH;
     t->train_done = t->resumable = t->stopping = false;
+    t->place = (struct place){0};
+    t->failed_callback = NULL;
 }
 
 static void create_loaders(det_accel *t, int64_t batch_size, const det_loader_opts *train_kwargs,
@@ -66,13 +70,24 @@ static void resume(det_accel *t, const char *path)
         det_raise(err.code, "%s", err.msg);
 }
 
+// ", epoch 1, evaluation, batch 3, EarlyStoppingCallback"
+static void describe_place(const det_accel *t, struct buf *out)
+{
+    const struct place *p = &t->place;
+    if (p->epoch) buf_printf(out, ", epoch %lld", (long long)p->epoch);
+    if (p->what) buf_printf(out, ", %s", p->what);
+    if (p->has_batches) buf_printf(out, ", batch %lld", (long long)t->step + 1);
+    if (t->failed_callback) buf_printf(out, ", %s", t->failed_callback);
+}
+
 static int result(det_accel *t, det_err *err)
 {
-    if (!det_check(err)) return 0;
-    if (t->n_steps)
-        return det_wrap(err, "epoch %lld, batch %lld", (long long)t->epoch + 1,
-                        (long long)t->step + 1);
-    return err ? err->code : DET_EINVAL;
+    struct buf place = BUF_INIT(256);
+    int rc = det_check(err);
+    if (rc) describe_place(t, &place);
+    if (place.len) det_wrap(err, "%s", buf_str(&place).ptr + strlen(", "));
+    buf_done(&place);
+    return rc;
 }
 
 int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opts o, det_err *err)

@@ -289,6 +289,40 @@ static void test_train__says_where_it_failed(void **state)
                        "epoch 1, batch 3: out of luck");
 }
 
+static void fail_after(void *self, det_accel *t)
+{
+    int *left = self;
+    (void)t;
+    if (!--*left) det_raise(DET_ESTATE, "out of luck");
+}
+
+static void assert_callback_fails(const det_accel_callback_ops *ops, int times, const char *message)
+{
+    det_dataset *train = pairs(32), *eval = pairs(16);
+    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(det_callback_print_metrics(),
+                                                            det_accel_callback_new(ops, &times)));
+    det_err err;
+    det_accel_train(t, train, &err, .num_epochs = 3, .eval_dataset = eval);
+    assert_err(err, DET_ESTATE, message);
+    det_accel_free(t);
+    det_dataset_free(train);
+    det_dataset_free(eval);
+}
+
+static void test_train__names_the_callback_that_failed(void **state)
+{
+    (void)state;
+    assert_callback_fails(
+        &(det_accel_callback_ops){.name = "Mine", .on_training_run_epoch_end = fail_after}, 2,
+        "epoch 2, Mine: out of luck");
+    assert_callback_fails(
+        &(det_accel_callback_ops){.name = "Mine", .on_eval_step_start = fail_after}, 3,
+        "epoch 2, evaluation, batch 1, Mine: out of luck");
+    assert_callback_fails(
+        &(det_accel_callback_ops){.name = "Mine", .on_training_run_start = fail_after}, 1,
+        "Mine: out of luck");
+}
+
 static void test_train__wants_a_loss(void **state)
 {
     (void)state;
@@ -349,5 +383,5 @@ RUN_TESTS(TEST(test_train__learns), TEST(test_train__is_reproducible),
           TEST(test_length__ends_with_the_maximum_of_steps), TEST(test_history__goes_on_if_asked),
           TEST(test_bf16__computes_in_mixed_precision), TEST(test_ops__record_metrics_of_their_own),
           TEST(test_ops__create_a_scheduler), TEST(test_train__says_where_it_failed),
-          TEST(test_train__wants_a_loss), TEST(test_train__refuses_bad_arguments),
-          TEST(test_train__tells_of_earlier_failures))
+          TEST(test_train__names_the_callback_that_failed), TEST(test_train__wants_a_loss),
+          TEST(test_train__refuses_bad_arguments), TEST(test_train__tells_of_earlier_failures))
