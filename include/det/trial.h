@@ -131,7 +131,7 @@ typedef enum det_step_mode {
 // filled. DET_EHPARAM says that the hyperparameters cannot work: the trial ends, but not as a
 // failure.
 typedef struct det_trial_ops {
-    size_t size; // of self, which is zeroed memory
+    size_t size; // of self, which is zeroed memory; 0: self is NULL
 
     int (*init)(void *self, det_context *ctx, det_err *err);
     void (*done)(void *self); // what was wrapped is freed afterwards

@@ -1,4 +1,5 @@
 // Unit optimizer.c: optimizers, their groups of parameters and the settings of these.
+#include "optim/optim.h"
 #include "optim/optimizer.h"
 
 #include "base/assert.h"
@@ -190,4 +191,31 @@ void det_optim_set(det_optimizer *opt, int group, const char *field, double valu
     det_err err;
     if (row && setting_set(row, &g->hyper, value, &err))
         det_raise(err.code, "%s: %s", opt->kind->name, err.msg);
+}
+
+// --- for other layers
+
+static bool has_param(det_module *const *models, int n_models, const det_tensor *param)
+{
+    for (int i = 0; i < n_models; i++)
+        for (int p = 0, n = det_module_n_params(models[i]); p < n; p++)
+            if (det_module_param(models[i], p) == param) return true;
+    return false;
+}
+
+int optim_n_strangers(const det_optimizer *opt, det_module *const *models, int n_models)
+{
+    int n = 0;
+    for (int g = 0; g < opt->n_groups; g++)
+        for (int i = 0; i < opt->group[g]->n; i++)
+            n += !has_param(models, n_models, opt->group[g]->param[i].tensor);
+    return n;
+}
+
+bool optim_is_untouched(const det_optimizer *opt)
+{
+    for (int g = 0; g < opt->n_groups; g++)
+        for (int i = 0; i < opt->group[g]->n; i++)
+            if (opt->group[g]->param[i].step) return false;
+    return true;
 }

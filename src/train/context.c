@@ -71,8 +71,7 @@ det_module *det_wrap_model(det_context *ctx, det_module *model)
     return model;
 }
 
-static const struct wrapped_optimizer *find_optimizer(const det_context *ctx,
-                                                      const det_optimizer *opt)
+static struct wrapped_optimizer *find_optimizer(const det_context *ctx, const det_optimizer *opt)
 {
     for (int i = 0; i < ctx->n_optimizers; i++)
         if (ctx->optimizers[i].opt == opt) return &ctx->optimizers[i];
@@ -89,7 +88,8 @@ det_optimizer *det_wrap_optimizer_with(det_context *ctx, det_optimizer *opt, det
     }
     bool average = !opts.sum_aggregated_gradients && !ctx->setup.sum_aggregated_gradients;
     GROW(ctx->optimizers, ctx->n_optimizers);
-    ctx->optimizers[ctx->n_optimizers++] = (struct wrapped_optimizer){opt, average};
+    ctx->optimizers[ctx->n_optimizers++] =
+        (struct wrapped_optimizer){.opt = opt, .average = average};
     return opt;
 }
 
@@ -148,12 +148,23 @@ void det_add_callback(det_context *ctx, const char *name, const det_callback_ops
         (struct callback){.name = xstrdup(name), .ops = ops, .self = self};
 }
 
-// What a callback returned, or left in the sticky error.
+int user_result(const det_context *ctx, int rc, det_err *err)
+{
+    det_err raised;
+    int raised_rc = ctx->setup.engine->check(&raised);
+    if (rc && err->code) return err->code;
+    if (raised_rc)
+        *err = raised;
+    else if (rc)
+        det_fail(err, DET_EINVAL, "it returned %d, and no reason (det_fail)", rc);
+    return err->code;
+}
+
 int callback_result(det_context *ctx, int rc, const char *name, const char *member, det_err *err)
 {
-    det_err own;
+    det_err own = {0};
     if (!err) err = &own;
-    if (!rc) rc = ctx->setup.engine->check(err);
+    rc = user_result(ctx, rc, err);
     return rc ? det_wrap(err, "callback '%s', %s", name, member) : 0;
 }
 
@@ -210,7 +221,7 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
 {
     if (!opt || !is_training(ctx, "det_step_optimizer")) return;
     const struct engine_ops *engine = ctx->setup.engine;
-    const struct wrapped_optimizer *wrapped = find_optimizer(ctx, opt);
+    struct wrapped_optimizer *wrapped = find_optimizer(ctx, opt);
     int64_t n = ctx->setup.aggregation_frequency;
     if (!wrapped) {
         det_raise(DET_ESTATE, "det_step_optimizer: this optimizer is not wrapped "
@@ -227,7 +238,8 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
     det_scaler *scaler = opts.scaler ? opts.scaler : ctx->amp ? ctx->scaler : NULL;
     average_grads(ctx, wrapped);
     clip(ctx, opt, scaler, &opts);
-    engine->optim_step(scaler, opt);
+    bool stepped = engine->optim_step(scaler, opt);
+    if (stepped && wrapped->use == OPTIMIZER_UNUSED) wrapped->use = OPTIMIZER_STEPPED;
     if (ctx->amp) engine->scaler_again(scaler, opt); // a batch may have several steps
     ctx->scaler_was_used |= scaler == ctx->scaler;
     if (!opts.keep_grads) engine->zero_grad(opt);

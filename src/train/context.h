@@ -5,9 +5,12 @@
 #include "train/metrics.h"
 #include "train/settings.h"
 
+enum optimizer_use { OPTIMIZER_UNUSED, OPTIMIZER_STEPPED, OPTIMIZER_LOOKED_AT };
+
 struct wrapped_optimizer {
     det_optimizer *opt;
-    bool average; // divide aggregated gradients by their number
+    bool average;           // divide aggregated gradients by their number
+    enum optimizer_use use; // whether its first steps did something is looked at once
 };
 
 struct wrapped_schedule {
@@ -90,7 +93,11 @@ int reducer_interleave(const det_value *per_rank, double *out, int64_t *n, det_e
     for (int cb_i = 0; !(rc) && cb_i < (ctx)->n_callbacks; cb_i++) {                             \
         struct callback *cb = &(ctx)->callbacks[cb_i];                                           \
         if (!cb->ops->member) continue;                                                          \
+        det_ok(err);                                                                             \
         (rc) = callback_result((ctx), cb->ops->member(cb->self, __VA_ARGS__), cb->name, #member, \
                                (err));                                                           \
     }
+// What a function of the user's returned, or left in the sticky error; err, which was clear before,
+// has a reason in any case.
+int user_result(const det_context *ctx, int rc, det_err *err);
 int callback_result(det_context *ctx, int rc, const char *name, const char *member, det_err *err);

@@ -139,7 +139,11 @@ void det_metric_number(det_metrics *m, const char *name, double value)
     int at = column_for(m, name);
     if (at < 0) return;
     struct column *c = &m->columns[at];
-    if (c->last_row != m->n_rows) m->n_set++;
+    if (c->last_row == m->n_rows) {
+        det_raise(DET_EINVAL, "metric '%s' is reported twice", name);
+        return;
+    }
+    m->n_set++;
     c->last_row = m->n_rows;
     row_at(m, m->n_rows)[at] = value;
     m->next = at + 1;

@@ -152,8 +152,7 @@ static int train_batch(struct training *run, const det_value *batch, int64_t epo
     int rc = run->trial->ops->train_batch(run->trial->self, &step, run->batch_rows, err);
     if (!rc && run->trial->ops->build_model) rc = step_for_trial(run, err);
     if (!rc) context_batch_end(run->ctx);
-    int raised = run->engine->check(rc ? NULL : err);
-    if (!rc) rc = raised;
+    rc = user_result(run->ctx, rc, err);
     run->engine->end();
     reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->batch_rows, run->state.batches, rc ? NULL : err);
@@ -213,18 +212,6 @@ static int one_batch(struct training *run, det_err *err)
 
 // --- workloads
 
-// Once: what is no number usually stays so, and nothing that is learnt from it is of use.
-static void warn_of_nan(struct training *run)
-{
-    int column;
-    int64_t row = run->has_nan ? -1 : metrics_find_nan(run->batch_rows, &column);
-    if (row < 0) return;
-    run->has_nan = true;
-    training_warn(run, "metric '%s' of batch %lld is not a number; is the learning rate too high?",
-                  det_metrics_name(run->batch_rows, column),
-                  (long long)(run->state.batches - det_metrics_rows(run->batch_rows) + row));
-}
-
 static int report_workload(struct training *run, det_err *err)
 {
     det_report r = {.kind = DET_REPORT_TRAINING,
@@ -235,7 +222,7 @@ static int report_workload(struct training *run, det_err *err)
                     .n_batches = det_metrics_rows(run->batch_rows),
                     .n_records = run->n_records,
                     .seconds = (double)(clock_mono_us() - run->workload_start_us) * 1e-6};
-    warn_of_nan(run);
+    training_hint_workload(run);
     int rc = run->host->ops->report(run->host, &r, err);
     CALLBACKS(run->ctx, rc, err, on_training_workload_end, run->training, run->batch_rows, err);
     return rc;
@@ -322,6 +309,7 @@ static int start_callbacks(struct training *run, det_err *err)
         struct callback *cb = &ctx->callbacks[i];
         cb->started = true;
         if (!cb->ops->on_trial_startup) continue;
+        det_ok(err);
         int rc = cb->ops->on_trial_startup(cb->self, run->state.batches, run->resume, err);
         rc = callback_result(ctx, rc, cb->name, "on_trial_startup", err);
         if (rc) return rc;
@@ -336,20 +324,6 @@ static void stop_callbacks(det_context *ctx)
         if (cb->started && cb->ops->on_trial_shutdown) cb->ops->on_trial_shutdown(cb->self);
         cb->started = false;
     }
-}
-
-// A batch that does not divide by the number of slots is smaller for all of them.
-static void warn_of_rest(struct training *run)
-{
-    int64_t size = run->ctx->setup.size,
-            batch = run->engine->loader_batch_size(run->trial->training);
-    if (size < 2 || !det_config_has(&run->ctx->hparams, "global_batch_size")) return;
-    int64_t global = det_hparam_int(run->ctx, "global_batch_size");
-    int64_t seen = batch * size;
-    if (batch == global / size && seen != global)
-        training_warn(run,
-                      "global_batch_size is %lld, but %lld slots with %lld records each see %lld",
-                      (long long)global, (long long)size, (long long)batch, (long long)seen);
 }
 
 static int open_data(struct training *run, det_err *err)
@@ -367,7 +341,7 @@ static int open_data(struct training *run, det_err *err)
                                                                      .skip = run->state.batches,
                                                                      .replicas = setup->size,
                                                                      .rank = setup->rank});
-    warn_of_rest(run);
+    training_hint_start(run);
     rc = run->engine->check(err);
     for (int i = BOUNDARY_VALIDATE; !rc && i < N_BOUNDARIES; i++)
         rc = resolve(run, &run->period[i], err);

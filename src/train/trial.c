@@ -52,8 +52,8 @@ static int build(det_trial *t, det_err *err)
     int rc = check_batch_size(t, err);
     if (rc) return rc;
     if (t->ctx->setup.amp) det_use_amp(t->ctx);
-    rc = t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0;
-    if (!rc) rc = engine->check(err);
+    det_ok(err);
+    rc = user_result(t->ctx, t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0, err);
     if (rc) return det_wrap(err, "trial %s, init", t->name);
     if (t->ops->build_model) {
         build_parts(t);
@@ -78,7 +78,7 @@ det_trial *trial_new(const det_trial_ops *ops, const struct context_setup *setup
     det_trial *t = xcalloc(1, sizeof *t);
     t->ops = ops;
     t->name = name;
-    t->self = xcalloc(1, ops->size ? ops->size : 1);
+    t->self = ops->size ? xcalloc(1, ops->size) : NULL;
     t->ctx = context_new(setup);
     setup->engine->begin(0);
     int rc = build(t, err);
@@ -119,7 +119,9 @@ static int choose(det_trial *t, bool training, det_loader *given, det_err *err)
         training ? t->ops->build_training_data_loader : t->ops->build_validation_data_loader;
     if (!given && !*slot && make) {
         given = make(t->self);
+        trial_adopt(t, given); // also if something failed on the way
         int rc = t->ctx->setup.engine->check(err);
+        if (!rc && !given) rc = det_fail(err, DET_EINVAL, "it returned NULL");
         if (rc) return det_wrap(err, "trial %s, build_%s_data_loader", t->name, which);
     }
     trial_adopt(t, given);

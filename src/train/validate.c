@@ -21,8 +21,7 @@ static int evaluate_batch(struct training *run, const det_value *batch, int64_t 
     run->engine->begin(random_step(run, batch_idx));
     metrics_begin_row(run->validation_rows);
     int rc = run->trial->ops->evaluate_batch(run->trial->self, &step, run->validation_rows, err);
-    int raised = run->engine->check(rc ? NULL : err);
-    if (!rc) rc = raised;
+    rc = user_result(run->ctx, rc, err);
     run->engine->end();
     reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->validation_rows, batch_idx, rc ? NULL : err);
@@ -85,9 +84,9 @@ static int evaluate_alone(struct training *run, det_err *err)
     const det_trial *t = run->trial;
     run->engine->begin(random_step(run, 0));
     metrics_begin_row(run->validation);
+    det_ok(err);
     int rc = t->ops->evaluate_full_dataset(t->self, t->validation, run->validation, err);
-    int raised = run->engine->check(rc ? NULL : err);
-    if (!rc) rc = raised;
+    rc = user_result(run->ctx, rc, err);
     run->engine->end();
     int row_rc = metrics_end_row(run->validation, 0, rc ? NULL : err);
     if (!rc) rc = row_rc;

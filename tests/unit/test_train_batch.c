@@ -190,6 +190,90 @@ static void test_nan__is_told_once(void **state)
     det_trainer_free(t);
 }
 
+// --- what is rarely meant
+
+static int silent_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step, (void)out, (void)err;
+    return 7;
+}
+
+static int raising_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step, (void)out, (void)err;
+    det_raise(DET_ESTATE, "out of luck");
+    return -1;
+}
+
+static int repeating_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step;
+    det_metric(out, "loss", 1);
+    det_metric(out, "loss", 2);
+    return det_check(err);
+}
+
+static void test_batch__has_a_reason_to_fail(void **state)
+{
+    (void)state;
+    const char hparams[] = "{learning_rate: 1, global_batch_size: 8}";
+    det_trial_ops ops = OneVarTrial;
+    ops.train_batch = silent_train_batch;
+    fail_with(&ops, hparams, DET_EINVAL, "train_batch, batch 0: it returned 7, and no reason");
+    ops.train_batch = raising_train_batch;
+    fail_with(&ops, hparams, DET_ESTATE, "train_batch, batch 0: out of luck");
+    ops.train_batch = repeating_train_batch;
+    fail_with(&ops, hparams, DET_EINVAL, "metric 'loss' is reported twice");
+}
+
+static int idle_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    struct onevar *m = self;
+    det_metric(out, "loss", onevar_loss(m, step->batch));
+    det_step_optimizer(m->ctx, m->opt);
+    return det_check(err);
+}
+
+static void test_hints__optimizers_without_gradients_are_pointed_out(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.train_batch = idle_train_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 1, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(6), LOG_TO(&training),
+             .reporting_period = det_batches(2));
+    assert_int_equal(training.n_warning, 1);
+    assert_non_null(strstr(training.warning, "the steps of optimizer 0 have changed nothing"));
+    det_trainer_free(t);
+}
+
+static det_module *stranger;
+
+static int stranger_init(void *self, det_context *ctx, det_err *err)
+{
+    struct onevar *m = self;
+    onevar_init(self, ctx, err);
+    det_optim_add_group(m->opt, stranger);
+    return det_check(err);
+}
+
+static void test_hints__parameters_of_no_model_are_pointed_out(void **state)
+{
+    (void)state;
+    stranger = det_nn_linear(1, 1);
+    det_trial_ops ops = OneVarTrial;
+    ops.init = stranger_init;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.1, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(1), LOG_TO(&training));
+    assert_int_equal(training.n_warning, 1);
+    assert_non_null(
+        strstr(training.warning, "2 parameters of optimizer 0 are in no wrapped model"));
+    det_trainer_free(t);
+    det_module_free(stranger);
+}
+
 // --- clipping: the gradient of the first batch is -2
 
 static det_step_opts how_to_step;
@@ -625,6 +709,9 @@ static const struct CMUnitTest tests[] = {
     TEST(test_amp__skips_steps_with_infinite_gradients),
     TEST(test_batch_size__is_checked_before_init),
     TEST(test_nan__is_told_once),
+    TEST(test_batch__has_a_reason_to_fail),
+    TEST(test_hints__optimizers_without_gradients_are_pointed_out),
+    TEST(test_hints__parameters_of_no_model_are_pointed_out),
     TEST(test_amp__leaves_a_wrapped_scaler_to_the_trial),
     TEST(test_amp__a_scaler_of_the_trial_goes_with_aggregation),
     TEST(test_amp__a_batch_may_have_several_steps),

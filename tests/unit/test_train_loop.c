@@ -394,6 +394,29 @@ static int wraps_a_model(void *self, det_context *ctx, det_err *err)
     return det_check(err);
 }
 
+static det_loader *no_loader(void *self)
+{
+    (void)self;
+    return NULL;
+}
+
+static det_loader *failed_loader(void *self)
+{
+    det_transform_resize(0, 0);
+    return onevar_data(self);
+}
+
+static void test_loop__says_what_is_wrong_with_a_loader(void **state)
+{
+    (void)state;
+    const det_train_opts opts = {.max_length = det_batches(9)};
+    det_trial_ops ops = OneVarTrial;
+    ops.build_training_data_loader = no_loader;
+    fail_with(&ops, opts, DET_EINVAL, "build_training_data_loader: it returned NULL");
+    ops.build_training_data_loader = failed_loader; // the loader is not lost
+    fail_with(&ops, opts, DET_EINVAL, "build_training_data_loader: det_transform_resize");
+}
+
 static void test_loop__says_what_a_trial_lacks(void **state)
 {
     (void)state;
@@ -458,6 +481,7 @@ static const struct CMUnitTest tests[] = {
     LOOP_TEST(test_loop__refuses_two_callbacks_of_one_name),
     LOOP_TEST(test_loop__keeps_what_was_trained_with_bad_hyperparameters),
     LOOP_TEST(test_loop__wants_the_same_metrics_from_all_batches),
+    LOOP_TEST(test_loop__says_what_is_wrong_with_a_loader),
     LOOP_TEST(test_loop__says_what_a_trial_lacks),
     LOOP_TEST(test_loop__takes_loaders_instead_of_those_of_the_trial),
     LOOP_TEST(test_loop__accepts_batches_without_metrics),
