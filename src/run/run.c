@@ -49,6 +49,7 @@ struct run {
     struct progress progress;
     struct events *events; // NULL: none
     struct trace *trace;   // NULL: none
+    bool is_follower;      // it failed because another rank did
     det_err lost;          // the first failure to write events
 };
 
@@ -170,7 +171,8 @@ static int train(struct run *run, const char *resume, det_err *err)
                                        .report_user = run,
                                        .stop = &stop_signal},
                               .on_result = on_result,
-                              .result_user = run};
+                              .result_user = run,
+                              .is_follower = &run->is_follower};
     task.ops = trial_find(o->trial, err);
     if (!task.ops) return DET_ENOTFOUND;
     catch_signals();
@@ -250,7 +252,7 @@ static int run_command(const struct call *call)
         progress_init(&run.progress, isatty(STDOUT_FILENO));
         rc = run_all(&run, &arena, &status, &err);
         progress_done(&run.progress);
-        if (rc) status = EXIT_FAILED;
+        if (rc) status = run.is_follower && !client_is_task() ? SLOTS_FOLLOWER : EXIT_FAILED;
     }
     if (rc) print_error("%s", err.msg);
     arena_done(&arena);

@@ -36,7 +36,7 @@ struct launcher {
     int signals; // signalfd
     enum slots_signals to;
     int n_stops; // signals to stop so far
-    int culprit; // the first rank that failed; -1: none
+    int culprit; // the first rank that failed, followers only if there is no other; -1: none
     int64_t kill_at_us;
 };
 
@@ -115,16 +115,25 @@ static void stop(struct launcher *l, int number)
         kill(l->child[0].pid, number);
 }
 
+static bool is_follower(const struct launcher *l, int status)
+{
+    return l->to == SLOTS_SIGNAL_CHIEF && WIFEXITED(status) &&
+           WEXITSTATUS(status) == SLOTS_FOLLOWER;
+}
+
 static void note_end(struct launcher *l, int rank, int status)
 {
     struct child *c = &l->child[rank];
+    int64_t now = clock_mono_us();
     c->pid = 0;
     c->status = status;
     l->n_running--;
     bool stopped = l->n_stops && WIFEXITED(status) && WEXITSTATUS(status) > 128;
-    if (status == 0 || stopped || l->culprit >= 0) return;
-    l->culprit = rank;
-    l->kill_at_us = clock_mono_us() + GRACE_US;
+    if (status == 0 || stopped) return;
+    bool is_first = l->culprit < 0;
+    bool was_killed = !is_first && now >= l->kill_at_us; // by this process
+    if (is_first || (is_follower(l, l->child[l->culprit].status) && !was_killed)) l->culprit = rank;
+    if (is_first) l->kill_at_us = now + GRACE_US;
 }
 
 static void reap(struct launcher *l)
@@ -172,7 +181,7 @@ static int conclude(const struct launcher *l)
         return 128 + WTERMSIG(status);
     }
     print_error("rank %d has failed; all ranks have ended", l->culprit);
-    return WEXITSTATUS(status);
+    return is_follower(l, status) ? EXIT_FAILED : WEXITSTATUS(status);
 }
 
 static int look_after(struct launcher *l)

@@ -17,6 +17,10 @@ enum slots_signals {
     SLOTS_SIGNAL_ALL,
 };
 
+// How a rank of det-run ends that failed because another one did: it may be the first to end, but
+// is not the one to blame.
+enum { SLOTS_FOLLOWER = 64 };
+
 // Makes n processes of this one, which has one thread. Returns in all of them, and, when they have
 // ended, in this one too. Lines of ranks above 0 get "[rank=N] " in front. A second signal to stop
 // ends all at once. If a rank fails, the others get a few seconds to say what they know, and are

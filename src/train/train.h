@@ -33,6 +33,7 @@ struct train_task {
     // Called with what came out, before everything is freed. May be NULL.
     void (*on_result)(const det_result *result, void *user);
     void *result_user;
+    bool *is_follower; // set to true if it failed because another rank did. May be NULL
 };
 
 // Builds the trial, trains it as far as the host says, frees it. A DET_EHPARAM is not a failure of

@@ -383,6 +383,7 @@ int train_run(const struct train_task *task, det_err *err)
     if (!rc && !task->host) rc = join_cluster(t, err);
     if (!rc) rc = take_task(t, task, err);
     if (!rc) rc = build_and_train(t, task, err);
+    if (rc && task->is_follower) *task->is_follower = dist_blame(t->ranks, NULL);
     if (rc) dist_fail(t->ranks, rc, err->msg);
     if (!rc && task->on_result) task->on_result(&t->result, task->result_user);
     int closed = det_core_close(t->core, rc ? NULL : err);
