@@ -43,6 +43,7 @@ completes mnist/tutorial.yaml --config data.dir="$MNIST" --config searcher.max_s
 completes charlm/const.yaml --config "$few" --config hyperparameters.width=16 --config hyperparameters.window=16
 completes cifar10/const.yaml --config data.dir="$tmp/photographs" --config $few --config hyperparameters.width=4 \
     --config hyperparameters.global_batch_size=2
+completes gan/const.yaml --config $few
 completes generic/c.yaml
 completes generic/shell.yaml
 completes generic/python.yaml

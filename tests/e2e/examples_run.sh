@@ -50,6 +50,23 @@ expect_out "going on from parts/"
 run cmp "$(ls -td whole/*/ | head -n 1)state-dict.pth" "$(ls -td parts/*/ | head -n 1)state-dict.pth"
 expect_status 0
 
+# --- gan: both models learn, and both are saved
+
+cp "$examples/gan/model_def.c" gan.c
+gan() {
+    run "$bin/det-run" gan:GanTrial --config "$examples/gan/const.yaml" -s 3 "$@"
+    expect_status 0
+}
+gan -b 500 -d gan-whole --metrics gan.jsonl
+expect_out "generator_loss"
+python3 -c 'import json, sys
+last = [json.loads(line) for line in open("gan.jsonl")][-1]
+sys.exit(last["metrics"]["distance"] > 0.3)' || fail "generated points should be near the circle"
+gan -b 130 -d gan-parts
+gan -b 500 -d gan-parts --resume
+run cmp "$(ls -td gan-whole/*/ | head -n 1)state-dict.pth" "$(ls -td gan-parts/*/ | head -n 1)state-dict.pth"
+expect_status 0
+
 # --- charlm: learns something, and writes letters of the text
 
 cp "$examples/charlm/model_def.c" charlm.c
