@@ -1,5 +1,5 @@
 # The entry points. What they do is in CMakePresets.json and scripts/.
-.PHONY: all demo check check-long bench lint fmt asan tsan fuzz cov install clean
+.PHONY: all demo check check-long bench lint fmt asan tsan wide cov fuzz install clean
 
 all:
 	scripts/build release
@@ -22,7 +22,7 @@ lint:
 fmt:
 	scripts/format --fix
 
-asan tsan cov:
+asan tsan wide cov:
 	scripts/build $@
 	ctest --test-dir build/$@ --output-on-failure -LE long
 

@@ -31,7 +31,8 @@ static int gan_init(void *self, det_context *ctx, det_err *err)
     g->generator = det_wrap_model(ctx, layers(g->latent, hidden, 2));
     g->discriminator = det_wrap_model(ctx, layers(2, hidden, 1));
     g->generator_opt = det_wrap_optimizer(
-        ctx, det_optim_adam(g->generator, .lr = det_hparam_double(ctx, "generator_lr"), .beta1 = 0.5));
+        ctx,
+        det_optim_adam(g->generator, .lr = det_hparam_double(ctx, "generator_lr"), .beta1 = 0.5));
     g->discriminator_opt = det_wrap_optimizer(
         ctx, det_optim_adam(g->discriminator, .lr = det_hparam_double(ctx, "discriminator_lr"),
                             .beta1 = 0.5));

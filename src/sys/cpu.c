@@ -22,6 +22,9 @@ static enum cpu_isa detect_isa(void)
 {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_PLAIN;
+#if defined(DET_EMULATE_AVX512)
+    return CPU_AVX512;
+#endif
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return avx512 ? CPU_AVX512 : CPU_AVX2;
@@ -30,6 +33,9 @@ static enum cpu_isa detect_isa(void)
 static bool detect_avx512_bf16(void)
 {
     unsigned a, b, c, d;
+#if defined(DET_EMULATE_AVX512)
+    return false;
+#endif
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
 }
 

@@ -27,6 +27,7 @@ import models
 warnings.filterwarnings('ignore')
 torch.manual_seed(1)
 STEPS = 100
+MODEL_TOLERANCE = 1e-4  # of a loss, beyond what rounding does to torch
 
 
 class Program:
@@ -482,13 +483,34 @@ def check_model(program, name, case):
     ours = program.ask(what='model', name=name, state=dict(m.state_dict()), batches=batches)
     if 'error' in ours:
         return ours['error']
-    exact, single = (torch_losses(copy.deepcopy(m).to(t), case, batches) for t in (torch.float64, torch.float32))
     if list(ours['state']) != list(m.state_dict()):
         return f"keys {list(ours['state'])}, torch has {list(m.state_dict())}"
-    # Rounding grows from step to step: as far as torch in f32 is from torch in f64, we may be, a few times.
-    drift, torch_drift = (max(abs(a - b) / abs(b) for a, b in zip(losses, exact[1]))
-                          for losses in (ours['losses'], single[1]))
-    return {'outputs': distance(ours['outputs'][0], exact[0]), 'losses': max(0, drift - 4 * torch_drift)}
+    output, exact = torch_losses(copy.deepcopy(m).double(), case, batches)
+    drift = worst_difference(ours['losses'], exact)
+    return {'outputs': distance(ours['outputs'][0], output), 'losses': beyond_torch(drift, m, case, batches, exact)}
+
+
+def worst_difference(losses, exact):
+    return max(abs(a - b) / abs(b) for a, b in zip(losses, exact))
+
+
+def beyond_torch(drift, m, case, batches, exact):
+    """Rounding grows from step to step, and by leaps where it decides a ReLU: as far as torch in f32 is from torch in f64 we may be,
+    a few times. Where torch's own way was smooth, it is asked again, from weights that differ in their last bits."""
+    torch_drift = 0
+    for seed in range(16):
+        torch_drift = max(torch_drift, worst_difference(torch_losses(nudged(m, seed), case, batches)[1], exact))
+        if drift <= 4 * torch_drift + MODEL_TOLERANCE:
+            return 0
+    return drift - 4 * torch_drift
+
+
+def nudged(m, seed):
+    m, random = copy.deepcopy(m), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in m.parameters() if seed else ():
+            p.mul_(1 + 2 ** -23 * torch.randint(-1, 2, p.shape, generator=random))
+    return m
 
 
 def torch_losses(m, case, batches):
@@ -510,7 +532,7 @@ TABLES = [  # name of the table, cases, check, tolerance of each result
     ('modules', MODULES, check_module, {}, 1e-5),
     ('optimizers', OPTIMIZERS, check_optimizer, {}, 1e-5),
     ('schedules', SCHEDULES, check_schedule, {}, 1e-12),
-    ('models', MODELS, check_model, {'losses': 1e-4}, 1e-5),
+    ('models', MODELS, check_model, {'losses': MODEL_TOLERANCE}, 1e-5),
 ]
 
 

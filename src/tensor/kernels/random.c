@@ -14,11 +14,11 @@ typedef uint32_t packed __attribute__((vector_size(4 * WORDS), aligned(4), may_a
 // The 64-bit products of the words. Compilers do not find this instruction by themselves.
 INLINE vw multiply(vw a, vw b)
 {
-#if defined(__AVX512F__)
+#if defined(HAS_AVX512)
     return (vw)_mm512_mul_epu32((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__)
+#elif defined(DET_ISA_avx2)
     return (vw)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-#elif defined(__SSE2__)
+#elif defined(DET_ISA_plain) && defined(__SSE2__)
     return (vw)_mm_mul_epu32((__m128i)a, (__m128i)b);
 #else
     return (a & 0xffffffff) * (b & 0xffffffff);

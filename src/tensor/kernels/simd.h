@@ -25,6 +25,11 @@ enum { LANES = 8 };
 enum { LANES = 4 };
 #endif
 
+// What only instructions can do is left to the compiler where these lanes have none of their own.
+#if defined(DET_ISA_avx512) && !defined(DET_EMULATE_AVX512)
+#define HAS_AVX512 1
+#endif
+
 // One vector of floats (or of their bits). Unaligned: tensors may start anywhere.
 typedef float vf __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -59,7 +64,7 @@ INLINE vf vf_set1(float x)
 }
 
 // The first n <= LANES floats only: memory behind them is not touched.
-#if defined(DET_ISA_avx512)
+#if defined(HAS_AVX512)
 INLINE vf vf_load_n(const float *p, int n)
 {
     return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -89,7 +94,7 @@ INLINE vf vf_select(vi mask, vf yes, vf no)
 // Bit i is set if lane i of a mask is.
 INLINE uint32_t vi_bits(vi mask)
 {
-#if defined(DET_ISA_avx512)
+#if defined(HAS_AVX512)
     return _mm512_movepi32_mask((__m512i)mask);
 #elif defined(DET_ISA_avx2)
     return (uint32_t)_mm256_movemask_ps((__m256)mask);
@@ -119,7 +124,7 @@ INLINE vf vf_rotate(vf v, const int by)
 }
 
 // The first n <= LANES floats only, as vf_load_n.
-#if defined(DET_ISA_avx512)
+#if defined(HAS_AVX512)
 INLINE void vf_store_n(float *p, vf v, int n)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
@@ -182,7 +187,7 @@ INLINE vi vi_load_bytes(const uint8_t *p, int n)
 
 INLINE void vi_store_bytes(uint8_t *p, vi v, int n)
 {
-#if defined(DET_ISA_avx512)
+#if defined(HAS_AVX512)
     __m128i bytes = _mm512_cvtepi32_epi8((__m512i)v);
 #elif defined(DET_ISA_avx2) // what the compiler makes of a conversion is slow
     __m256i words = _mm256_packus_epi32((__m256i)v, (__m256i)v);
