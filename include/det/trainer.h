@@ -121,8 +121,8 @@ DET_API int64_t det_shard_batch_size(const det_trainer *trainer, int64_t global_
 // Makes a trial; it belongs to the trainer.
 DET_API det_trial *det_build_trial(det_trainer *trainer, const det_trial_ops *ops);
 
-// The same from a checkpoint: hyperparameters are those it was trained with, models have its
-// weights. checkpoint is its directory.
+// The same from a checkpoint: hyperparameters and configuration are those it was trained with (data
+// settings of the trainer come before them), models have its weights. checkpoint is its directory.
 DET_API det_trial *det_load_checkpoint_trial(det_trainer *trainer, const det_trial_ops *ops,
                                              const char *checkpoint);
 

@@ -121,7 +121,13 @@ int setup_read_checkpoint(struct arena *arena, const char *dir, struct context_s
     const struct doc *hparams = doc_find(doc, "hparams");
     if (!hparams || hparams->kind != DOC_MAP)
         return det_fail(err, DET_ECORRUPT, "'%s' has no hyperparameters", path);
+    const struct doc *experiment = doc_find(doc, "experiment_config");
     setup->hparams = hparams;
+    if (experiment && experiment->kind == DOC_MAP) {
+        const struct doc *data = doc_find(experiment, "data");
+        setup->experiment = experiment;
+        if (data && data->kind == DOC_MAP) setup->data = setup_merge(arena, setup->data, data);
+    }
     return 0;
 }
 

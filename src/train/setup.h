@@ -37,6 +37,7 @@ void setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_conf
 // Whether there is a length that one can train to.
 int setup_check_length(const det_train_opts *opts, det_err *err);
 
-// The hyperparameters that a checkpoint was trained with, and its configuration.
+// The hyperparameters that a checkpoint was trained with, and its configuration; data settings that
+// setup has stay above those of the checkpoint.
 int setup_read_checkpoint(struct arena *arena, const char *dir, struct context_setup *setup,
                           det_err *err);

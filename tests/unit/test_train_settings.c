@@ -126,6 +126,40 @@ static void test_init__takes_the_data_of_a_job(void **state)
     unsetenv("DET_EXPERIMENT_CONFIG");
 }
 
+static char seen_settings[128];
+
+static int configured_init(void *self, det_context *ctx, det_err *err)
+{
+    const det_config *data = det_data_config(ctx);
+    snprintf(seen_settings, sizeof seen_settings, "%s %lld %lld", det_config_str(data, "url"),
+             (long long)det_config_int(data, "trial_id"),
+             (long long)det_config_int(det_context_experiment_config(ctx),
+                                       "searcher.max_length.batches"));
+    return onevar_init(self, ctx, err);
+}
+
+static void test_checkpoint__brings_its_configuration(void **state)
+{
+    (void)state;
+    char dir[300];
+    det_trial_ops ops = OneVarTrial;
+    ops.init = configured_init;
+    det_trainer *t = det_init(.config = search_config(), .hparams = "{learning_rate: 0.25}");
+    const det_result *r =
+        train_ok(t, det_build_trial(t, &ops), .checkpoint_dir = temp_path("configured"));
+    snprintf(dir, sizeof dir, "%s", r->checkpoint);
+    det_trainer_free(t);
+    assert_string_equal(seen_settings, "here 777 4");
+
+    setenv("DET_EXPERIMENT_CONFIG", "{\"entrypoint\": \"./p\", \"data\": {\"trial_id\": 9}}", 1);
+    t = det_init();
+    unsetenv("DET_EXPERIMENT_CONFIG");
+    det_load_checkpoint_trial(t, &ops, dir);
+    assert_fine();
+    assert_string_equal(seen_settings, "here 9 4"); // the job's own data setting comes first
+    det_trainer_free(t);
+}
+
 static void test_init__seeds_the_random_numbers(void **state)
 {
     (void)state;
@@ -204,6 +238,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_init__puts_given_values_above_the_configuration),
     TEST(test_init__takes_what_a_task_is_given),
     TEST(test_init__takes_the_data_of_a_job),
+    TEST(test_checkpoint__brings_its_configuration),
     TEST(test_init__seeds_the_random_numbers),
     TEST(test_context__knows_where_it_is),
     TEST(test_registry__finds_trials_by_name),
