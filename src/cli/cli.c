@@ -1,9 +1,45 @@
 // Unit cli.c: cli_main(): from argv to a row of the command table.
 #include "cli/cli.h"
 
+#include "base/assert.h"
 #include "base/nearest.h"
 #include "cli/command.h"
 #include <stdlib.h>
+
+// --- short forms
+
+static const struct {
+    const char *shorter, *noun;
+} nouns[] = {{"e", "experiment"}, {"t", "trial"}, {"c", "checkpoint"}, {"j", "job"},
+             {"s", "slot"},       {"u", "user"},  {"tpl", "template"}};
+
+static const struct {
+    const char *shorter, *verb;
+} verbs[] = {{"ls", "list"},
+             {"lt", "list-trials"},
+             {"lc", "list-checkpoints"},
+             {"rm", "delete"},
+             {"rm", "remove"}};
+
+static bool has_verb(const char *noun, const char *verb)
+{
+    for (size_t i = 0; i < n_commands; i++)
+        if (commands[i]->verb && !strcmp(commands[i]->noun, noun) &&
+            !strcmp(commands[i]->verb, verb))
+            return true;
+    return false;
+}
+
+static void expand(char **words, int n)
+{
+    for (size_t i = 0; i < STATIC_LEN(nouns); i++)
+        if (!strcmp(words[0], nouns[i].shorter)) words[0] = (char *)(uintptr_t)nouns[i].noun;
+    for (size_t i = 0; n > 1 && i < STATIC_LEN(verbs); i++)
+        if (!strcmp(words[1], verbs[i].shorter) && has_verb(words[0], verbs[i].verb))
+            words[1] = (char *)(uintptr_t)verbs[i].verb;
+}
+
+// --- commands
 
 // How many words a verb is ("set name" is two), if they are the next ones; else 0.
 static int match_verb(const char *verb, char **words, int n)
@@ -50,9 +86,15 @@ static const char *suggest(const char *word, const char *noun)
     return n.best;
 }
 
+static int dispatch(char **words, int n);
+
 static int report_unknown(char **words, int n)
 {
     bool known = is_noun(words[0]);
+    if (known && n < 2 && has_verb(words[0], "list")) {
+        char *list[] = {words[0], "list"};
+        return dispatch(list, 2);
+    }
     if (known && n < 2) {
         print_error("'det %s' needs a verb; see 'det help %s'", words[0], words[0]);
         return EXIT_USAGE;
@@ -91,6 +133,7 @@ static int dispatch(char **words, int n)
     if (is_one_of(words[0], "-h", "--help")) return help_print(NULL, NULL);
     if (!strcmp(words[0], "--man")) return help_print_man();
     if (is_one_of(words[0], "-v", "--version")) words[0] = "version";
+    expand(words, n);
     if (n > 1 && is_noun(words[0]) && is_one_of(words[1], "-h", "--help"))
         return help_print(words[0], NULL);
     if (n == 3 && help_is_begun(words[0], words[1]) && is_one_of(words[2], "-h", "--help"))

@@ -14,11 +14,13 @@ static void add_nouns(struct buf *out)
     }
 }
 
-static void add_cases(struct buf *out)
+// Two-word verbs first: the shell takes the first pattern that fits.
+static void add_options(struct buf *out, bool two_words)
 {
     for (size_t i = 0; i < n_commands; i++) {
         const struct command *c = commands[i];
-        buf_printf(out, "    '%s%s%s') words='", c->noun, c->verb ? " " : "",
+        if ((c->verb && strchr(c->verb, ' ')) != two_words) continue;
+        buf_printf(out, "    '%s%s%s '*) words='", c->noun, c->verb ? " " : "",
                    c->verb ? c->verb : "");
         for (size_t o = 0; o < c->n_options; o++)
             buf_printf(out, "--%s ", c->options[o].name);
@@ -26,15 +28,52 @@ static void add_cases(struct buf *out)
     }
 }
 
+// No command before this one has a verb that begins with the first n characters of its verb.
+static bool is_first(size_t i, size_t n)
+{
+    for (size_t k = 0; k < i; k++)
+        if (commands[k]->verb && !strcmp(commands[k]->noun, commands[i]->noun) &&
+            !strncmp(commands[k]->verb, commands[i]->verb, n))
+            return false;
+    return true;
+}
+
+// Characters of the first word of a verb of two, with the space; 0: it is one word.
+static size_t first_word(const char *verb)
+{
+    const char *space = verb ? strchr(verb, ' ') : NULL;
+    return space ? (size_t)(space - verb) + 1 : 0;
+}
+
+// What may follow a noun, each once.
 static void add_verbs(struct buf *out)
 {
     for (size_t i = 0; i < n_commands; i++) {
         const char *noun = commands[i]->noun;
         if (!commands[i]->verb || (i && !strcmp(commands[i - 1]->noun, noun))) continue;
         buf_printf(out, "    %s) words='", noun);
-        for (size_t k = 0; k < n_commands; k++)
-            if (commands[k]->verb && !strcmp(commands[k]->noun, noun))
-                buf_printf(out, "%s ", commands[k]->verb);
+        for (size_t k = i; k < n_commands; k++) {
+            const char *verb = commands[k]->verb;
+            size_t n = first_word(verb);
+            if (!verb || strcmp(commands[k]->noun, noun) != 0 || (n && !is_first(k, n))) continue;
+            buf_printf(out, "%.*s ", (int)(n ? n - 1 : strlen(verb)), verb);
+        }
+        buf_addz(out, "' ;;\n");
+    }
+}
+
+// What may follow the first word of a verb of two.
+static void add_second_words(struct buf *out)
+{
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *verb = commands[i]->verb;
+        size_t n = first_word(verb);
+        if (!n || !is_first(i, n)) continue;
+        buf_printf(out, "    '%s %.*s') words='", commands[i]->noun, (int)n - 1, verb);
+        for (size_t k = i; k < n_commands; k++)
+            if (commands[k]->verb && !strcmp(commands[k]->noun, commands[i]->noun) &&
+                !strncmp(commands[k]->verb, verb, n))
+                buf_printf(out, "%s ", commands[k]->verb + n);
         buf_addz(out, "' ;;\n");
     }
 }
@@ -50,13 +89,22 @@ static int run_completion(const struct call *call)
     struct buf out = BUF_INIT(1 << 20), nouns = BUF_INIT(1 << 16);
     add_nouns(&nouns);
     if (zsh) buf_addz(&out, "autoload -U +X bashcompinit && bashcompinit\n");
-    buf_addz(&out, "_det() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=''\n"
+    buf_addz(&out, "_det() {\n"
+                   "  local word=${COMP_WORDS[COMP_CWORD]} noun=${COMP_WORDS[1]} words=''\n"
+                   "  case $noun in\n    e) noun=experiment ;; t) noun=trial ;; c) noun=checkpoint "
+                   ";;\n    j) noun=job ;; s) noun=slot ;; u) noun=user ;; tpl) noun=template ;;\n"
+                   "  esac\n"
                    "  case \"$COMP_CWORD ${word:0:1}\" in\n");
     buf_printf(&out, "  '1 '*) words='%s' ;;\n", buf_str(&nouns).ptr);
-    buf_addz(&out, "  *' -') case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n");
-    add_cases(&out);
-    buf_addz(&out, "    esac ;;\n  '2 '*) case \"${COMP_WORDS[1]}\" in\n");
+    buf_addz(&out, "  *' -') case \"$noun ${COMP_WORDS[*]:2} \" in\n");
+    add_options(&out, true);
+    add_options(&out, false);
+    buf_addz(&out, "    esac ;;\n  '2 '*) case $noun in\n");
     add_verbs(&out);
+    buf_printf(&out, "    help) words='%s' ;;\n    completion) words='bash zsh' ;;\n",
+               buf_str(&nouns).ptr);
+    buf_addz(&out, "    esac ;;\n  '3 '*) case \"$noun ${COMP_WORDS[2]}\" in\n");
+    add_second_words(&out);
     buf_addz(&out, "    esac ;;\n  esac\n"
                    "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
                    "  [ -n \"$words\" ] || COMPREPLY=($(compgen -f -- \"$word\"))\n}\n"

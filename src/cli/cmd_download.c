@@ -65,6 +65,7 @@ static int download(const struct call *call, const char *(*find)(struct remote *
 {
     struct remote r;
     int status = EXIT_FAILED;
+    if (!remote_check_id(call)) return EXIT_USAGE;
     if (!remote_open(&r, call)) goto out;
     const char *uuid = find(&r, call->args[0]);
     if (!uuid) goto out;
@@ -92,6 +93,35 @@ static const char *latest_of_trial(struct remote *r, const char *trial)
     return *uuid ? uuid : NULL;
 }
 
+// Of those whose files there are; NULL after the error was printed.
+static const char *best_of_trial(struct remote *r, const char *trial)
+{
+    const struct doc *row =
+        doc_find(remote_get(r, "/trials/%s", remote_segment(r, trial)), "trial");
+    if (!row) return NULL;
+    const struct doc *e =
+        doc_find(remote_get(r, "/experiments/%lld", (long long)doc_whole(row, "experimentId")),
+                 "experiment");
+    const struct doc *smaller = doc_find(e, "smallerIsBetter");
+    bool down = !smaller || smaller->kind != DOC_BOOL || smaller->boolean;
+    const struct doc *list =
+        doc_find(remote_get(r, "/trials/%s/checkpoints?limit=-1&states=STATE_COMPLETED",
+                            remote_segment(r, trial)),
+                 "checkpoints");
+    const struct doc *best = NULL;
+    double least = 0, metric;
+    for (const struct doc *c = list ? list->first : NULL; c; c = c->next) {
+        const struct doc *value = doc_find(c, "searcherMetric");
+        if (!value || !doc_number(value, &metric)) continue;
+        if (!down) metric = -metric;
+        if (best && metric >= least) continue;
+        best = c;
+        least = metric;
+    }
+    if (list && !best) print_error("trial %s has no checkpoint that was validated", trial);
+    return best ? doc_text(best, "uuid") : NULL;
+}
+
 static int run_checkpoint_download(const struct call *call)
 {
     return download(call, same);
@@ -99,7 +129,7 @@ static int run_checkpoint_download(const struct call *call)
 
 static int run_trial_download(const struct call *call)
 {
-    return download(call, latest_of_trial);
+    return download(call, call_option(call, "best") ? best_of_trial : latest_of_trial);
 }
 
 static int run_model_def(const struct call *call)
@@ -125,22 +155,28 @@ static int run_model_def(const struct call *call)
 
 static const struct option download_options[] = {MASTER_OPTION};
 
-#define DOWNLOAD(symbol, noun_, verb_, args_, run_, help_, example_)          \
-    const struct command symbol = {.noun = noun_,                             \
-                                   .verb = verb_,                             \
-                                   .args = args_,                             \
-                                   .min_args = 1,                             \
-                                   .max_args = 2,                             \
-                                   .help = help_,                             \
-                                   .example = example_,                       \
-                                   .options = download_options,               \
-                                   .n_options = STATIC_LEN(download_options), \
+static const struct option trial_options[] = {
+    {"best", 0, NULL, "The one with the best validation instead."}, MASTER_OPTION};
+
+#define DOWNLOAD(symbol, noun_, verb_, args_, run_, help_, example_) \
+    DOWNLOAD_WITH(download_options, symbol, noun_, verb_, args_, run_, help_, example_)
+#define DOWNLOAD_WITH(options_, symbol, noun_, verb_, args_, run_, help_, example_) \
+    const struct command symbol = {.noun = noun_,                                   \
+                                   .verb = verb_,                                   \
+                                   .args = args_,                                   \
+                                   .min_args = 1,                                   \
+                                   .max_args = 2,                                   \
+                                   .help = help_,                                   \
+                                   .example = example_,                             \
+                                   .options = options_,                             \
+                                   .n_options = STATIC_LEN(options_),               \
                                    .run = run_};
 
 DOWNLOAD(cmd_checkpoint_download, "checkpoint", "download", "UUID [DIR]", run_checkpoint_download,
          "Downloads a checkpoint into a folder. It is named like it if none is given.",
          "det checkpoint download 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 best")
-DOWNLOAD(cmd_trial_download, "trial", "download", "ID [DIR]", run_trial_download,
-         "Downloads the latest checkpoint of a trial.", "det trial download 12 latest")
+DOWNLOAD_WITH(trial_options, cmd_trial_download, "trial", "download", "ID [DIR]",
+              run_trial_download, "Downloads the latest checkpoint of a trial.",
+              "det trial download 12 folder --best")
 DOWNLOAD(cmd_experiment_model_def, "experiment", "download-model-def", "ID [FILE]", run_model_def,
          "Downloads the code of an experiment.", "det experiment download-model-def 7")

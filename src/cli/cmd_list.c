@@ -13,143 +13,156 @@ struct view {
     const struct column *columns;
     size_t n_columns;
     bool record;
+    const char *usual; // added to the query unless --all is given; NULL: nothing
 };
+
+#define KEPT_CHECKPOINTS \
+    "states=STATE_ACTIVE&states=STATE_COMPLETED&states=STATE_ERROR&states=STATE_PARTIALLY_DELETED"
 
 #define COLUMNS(c) c, STATIC_LEN(c)
 
 static const struct column experiment_columns[] = {
-    {"ID", "id", SHOW_PLAIN},
-    {"NAME", "name", SHOW_PLAIN},
-    {"STATE", "state", SHOW_STATE},
-    {"PROGRESS", "progress", SHOW_PERCENT},
-    {"TRIALS", "numTrials", SHOW_PLAIN},
-    {"SEARCHER", "searcherType", SHOW_PLAIN},
-    {"BEST", "bestTrialSearcherMetric", SHOW_PLAIN},
-    {"STARTED", "startTime", SHOW_TIME},
-    {"ENDED", "endTime", SHOW_TIME},
+    {"ID", "id", .as = SHOW_PLAIN},
+    {"NAME", "name", .as = SHOW_PLAIN, .cut = true},
+    {"STATE", "state", .as = SHOW_STATE},
+    {"PROGRESS", "progress", .as = SHOW_PERCENT, .drop = 1},
+    {"TRIALS", "numTrials", .as = SHOW_PLAIN, .drop = 4},
+    {"SEARCHER", "searcherType", .as = SHOW_PLAIN, .drop = 5},
+    {"BEST", "bestTrialSearcherMetric", .as = SHOW_PLAIN},
+    {"STARTED", "startTime", .as = SHOW_TIME, .drop = 2},
+    {"ENDED", "endTime", .as = SHOW_TIME, .drop = 3},
 };
 
 static const struct column experiment_lines[] = {
-    {"Experiment", "id", SHOW_PLAIN},
-    {"Name", "name", SHOW_PLAIN},
-    {"Description", "description", SHOW_PLAIN},
-    {"State", "state", SHOW_STATE},
-    {"Reason", "reason", SHOW_PLAIN},
-    {"Progress", "progress", SHOW_PERCENT},
-    {"Started", "startTime", SHOW_TIME},
-    {"Ended", "endTime", SHOW_TIME},
-    {"Searcher", "searcherType", SHOW_PLAIN},
-    {"Metric", "searcherMetric", SHOW_PLAIN},
-    {"Best value", "bestTrialSearcherMetric", SHOW_PLAIN},
-    {"Best trial", "bestTrialId", SHOW_PLAIN},
-    {"Trials", "numTrials", SHOW_PLAIN},
-    {"Labels", "labels", SHOW_PLAIN},
-    {"Forked from", "forkedFrom", SHOW_PLAIN},
-    {"Archived", "archived", SHOW_PLAIN},
+    {"Experiment", "id", .as = SHOW_PLAIN},
+    {"Name", "name", .as = SHOW_PLAIN},
+    {"Description", "description", .as = SHOW_PLAIN},
+    {"State", "state", .as = SHOW_STATE},
+    {"Reason", "reason", .as = SHOW_PLAIN},
+    {"Progress", "progress", .as = SHOW_PERCENT},
+    {"Started", "startTime", .as = SHOW_TIME},
+    {"Ended", "endTime", .as = SHOW_TIME},
+    {"Searcher", "searcherType", .as = SHOW_PLAIN},
+    {"Metric", "searcherMetric", .as = SHOW_PLAIN},
+    {"Best value", "bestTrialSearcherMetric", .as = SHOW_PLAIN},
+    {"Best trial", "bestTrialId", .as = SHOW_PLAIN},
+    {"Trials", "numTrials", .as = SHOW_PLAIN},
+    {"Labels", "labels", .as = SHOW_PLAIN},
+    {"Forked from", "forkedFrom", .as = SHOW_PLAIN},
+    {"Archived", "archived", .as = SHOW_PLAIN},
 };
 
 static const struct column trial_columns[] = {
-    {"ID", "id", SHOW_PLAIN},
-    {"STATE", "state", SHOW_STATE},
-    {"BATCHES", "totalBatchesProcessed", SHOW_PLAIN},
-    {"METRIC", "searcherMetricValue", SHOW_PLAIN},
-    {"RESTARTS", "restarts", SHOW_PLAIN},
-    {"HPARAMS", "hparams", SHOW_PLAIN},
-    {"STARTED", "startTime", SHOW_TIME},
-    {"ENDED", "endTime", SHOW_TIME},
+    {"ID", "id", .as = SHOW_PLAIN},
+    {"STATE", "state", .as = SHOW_STATE},
+    {"BATCHES", "totalBatchesProcessed", .as = SHOW_PLAIN},
+    {"METRIC", "searcherMetricValue", .as = SHOW_PLAIN},
+    {"RESTARTS", "restarts", .as = SHOW_PLAIN, .drop = 2},
+    {"HPARAMS", "hparams", .as = SHOW_PLAIN, .cut = true},
+    {"STARTED", "startTime", .as = SHOW_TIME, .drop = 3},
+    {"ENDED", "endTime", .as = SHOW_TIME, .drop = 1},
 };
 
 static const struct column trial_lines[] = {
-    {"Trial", "id", SHOW_PLAIN},
-    {"Experiment", "experimentId", SHOW_PLAIN},
-    {"State", "state", SHOW_STATE},
-    {"Reason", "reason", SHOW_PLAIN},
-    {"Doing", "runnerState", SHOW_PLAIN},
-    {"Hyperparameters", "hparams", SHOW_PLAIN},
-    {"Seed", "seed", SHOW_PLAIN},
-    {"Batches", "totalBatchesProcessed", SHOW_PLAIN},
-    {"Best validation", "bestValidation.metrics.avgMetrics", SHOW_PLAIN},
-    {"Latest validation", "latestValidation.metrics.avgMetrics", SHOW_PLAIN},
-    {"Latest checkpoint", "latestCheckpoint", SHOW_PLAIN},
-    {"Runs", "runId", SHOW_PLAIN},
-    {"Restarts", "restarts", SHOW_PLAIN},
-    {"Started", "startTime", SHOW_TIME},
-    {"Ended", "endTime", SHOW_TIME},
+    {"Trial", "id", .as = SHOW_PLAIN},
+    {"Experiment", "experimentId", .as = SHOW_PLAIN},
+    {"State", "state", .as = SHOW_STATE},
+    {"Reason", "reason", .as = SHOW_PLAIN},
+    {"Doing", "runnerState", .as = SHOW_PLAIN},
+    {"Hyperparameters", "hparams", .as = SHOW_PLAIN},
+    {"Seed", "seed", .as = SHOW_PLAIN},
+    {"Batches", "totalBatchesProcessed", .as = SHOW_PLAIN},
+    {"Best validation", "bestValidation.metrics.avgMetrics", .as = SHOW_PLAIN},
+    {"Latest validation", "latestValidation.metrics.avgMetrics", .as = SHOW_PLAIN},
+    {"Latest checkpoint", "latestCheckpoint", .as = SHOW_PLAIN},
+    {"Runs", "runId", .as = SHOW_PLAIN},
+    {"Restarts", "restarts", .as = SHOW_PLAIN},
+    {"Started", "startTime", .as = SHOW_TIME},
+    {"Ended", "endTime", .as = SHOW_TIME},
 };
 
 static const struct column checkpoint_columns[] = {
-    {"UUID", "uuid", SHOW_PLAIN},
-    {"TRIAL", "trialId", SHOW_PLAIN},
-    {"STATE", "state", SHOW_STATE},
-    {"BATCHES", "stepsCompleted", SHOW_PLAIN},
-    {"METRIC", "searcherMetric", SHOW_PLAIN},
-    {"SIZE", "size", SHOW_BYTES},
-    {"TIME", "reportTime", SHOW_TIME},
+    {"UUID", "uuid", .as = SHOW_PLAIN},
+    {"TRIAL", "trialId", .as = SHOW_PLAIN},
+    {"STATE", "state", .as = SHOW_STATE, .drop = 1},
+    {"BATCHES", "stepsCompleted", .as = SHOW_PLAIN},
+    {"METRIC", "searcherMetric", .as = SHOW_PLAIN},
+    {"SIZE", "size", .as = SHOW_BYTES},
+    {"TIME", "reportTime", .as = SHOW_TIME, .drop = 2},
 };
 
 static const struct column checkpoint_lines[] = {
-    {"Checkpoint", "uuid", SHOW_PLAIN},
-    {"Experiment", "experimentId", SHOW_PLAIN},
-    {"Trial", "trialId", SHOW_PLAIN},
-    {"State", "state", SHOW_STATE},
-    {"Batches", "stepsCompleted", SHOW_PLAIN},
-    {"Metric", "searcherMetric", SHOW_PLAIN},
-    {"Size", "size", SHOW_BYTES},
-    {"Files", "resources", SHOW_PLAIN},
-    {"Metadata", "metadata", SHOW_PLAIN},
-    {"Time", "reportTime", SHOW_TIME},
+    {"Checkpoint", "uuid", .as = SHOW_PLAIN},
+    {"Experiment", "experimentId", .as = SHOW_PLAIN},
+    {"Trial", "trialId", .as = SHOW_PLAIN},
+    {"State", "state", .as = SHOW_STATE},
+    {"Batches", "stepsCompleted", .as = SHOW_PLAIN},
+    {"Metric", "searcherMetric", .as = SHOW_PLAIN},
+    {"Size", "size", .as = SHOW_BYTES},
+    {"Files", "resources", .as = SHOW_PLAIN},
+    {"Metadata", "metadata", .as = SHOW_PLAIN},
+    {"Time", "reportTime", .as = SHOW_TIME},
 };
 
 static const struct column job_columns[] = {
-    {"JOB", "jobId", SHOW_PLAIN},        {"EXPERIMENT", "experimentId", SHOW_PLAIN},
-    {"STATE", "state", SHOW_STATE},      {"PRIORITY", "priority", SHOW_PLAIN},
-    {"WEIGHT", "weight", SHOW_PLAIN},    {"SUBMITTED", "submissionTime", SHOW_TIME},
-    {"WAITS FOR", "reason", SHOW_PLAIN},
+    {"EXPERIMENT", "experimentId", .as = SHOW_PLAIN},
+    {"NAME", "name", .as = SHOW_PLAIN, .cut = true},
+    {"STATE", "state", .as = SHOW_STATE},
+    {"PRIORITY", "priority", .as = SHOW_PLAIN},
+    {"WEIGHT", "weight", .as = SHOW_PLAIN, .drop = 3},
+    {"SLOTS", "allocatedSlots", .as = SHOW_PLAIN},
+    {"WANTED", "requestedSlots", .as = SHOW_PLAIN},
+    {"SUBMITTED", "submissionTime", .as = SHOW_TIME, .drop = 2},
+    {"WAITS BECAUSE IT", "waiting", .as = SHOW_PLAIN, .cut = true},
+    {"JOB", "jobId", .as = SHOW_PLAIN, .drop = 4},
 };
 
 static const struct column slot_columns[] = {
-    {"SLOT", "id", SHOW_PLAIN},
-    {"DEVICE", "device", SHOW_PLAIN},
-    {"ENABLED", "enabled", SHOW_PLAIN},
-    {"ALLOCATION", "allocationId", SHOW_PLAIN},
+    {"SLOT", "id", .as = SHOW_PLAIN},
+    {"DEVICE", "device", .as = SHOW_PLAIN},
+    {"ENABLED", "enabled", .as = SHOW_PLAIN},
+    {"TRIAL", "trialId", .as = SHOW_PLAIN},
+    {"ALLOCATION", "allocationId", .as = SHOW_PLAIN, .cut = true},
 };
 
 static const struct column user_columns[] = {
-    {"ID", "id", SHOW_PLAIN},
-    {"NAME", "username", SHOW_PLAIN},
-    {"ADMIN", "admin", SHOW_PLAIN},
-    {"ACTIVE", "active", SHOW_PLAIN},
+    {"ID", "id", .as = SHOW_PLAIN},
+    {"NAME", "username", .as = SHOW_PLAIN},
+    {"ADMIN", "admin", .as = SHOW_PLAIN},
+    {"ACTIVE", "active", .as = SHOW_PLAIN},
 };
 
-static const struct column template_columns[] = {{"NAME", "name", SHOW_PLAIN}};
-static const struct column template_lines[] = {{"Template", "name", SHOW_PLAIN},
-                                               {"Configuration", "config", SHOW_PLAIN}};
+static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
+static const struct column template_lines[] = {{"Template", "name", .as = SHOW_PLAIN},
+                                               {"Configuration", "config", .as = SHOW_PLAIN}};
 static const struct column metric_columns[] = {
-    {"GROUP", "group", SHOW_PLAIN},
-    {"BATCHES", "stepsCompleted", SHOW_PLAIN},
-    {"METRICS", "metrics", SHOW_PLAIN},
-    {"TIME", "reportTime", SHOW_TIME},
+    {"GROUP", "group", .as = SHOW_PLAIN},
+    {"BATCHES", "stepsCompleted", .as = SHOW_PLAIN},
+    {"METRICS", "metrics", .as = SHOW_PLAIN, .cut = true},
+    {"TIME", "reportTime", .as = SHOW_TIME, .drop = 1},
 };
 
 static const struct view views[] = {
     {&cmd_experiment_list, "/experiments?orderBy=ORDER_BY_DESC", "experiments",
-     COLUMNS(experiment_columns), false},
-    {&cmd_experiment_describe, "/experiments/%s", "experiment", COLUMNS(experiment_lines), true},
+     COLUMNS(experiment_columns), .usual = "archived=false"},
+    {&cmd_experiment_describe, "/experiments/%s", "experiment", COLUMNS(experiment_lines),
+     .record = true},
     {&cmd_experiment_list_trials, "/experiments/%s/trials?limit=-1", "trials",
-     COLUMNS(trial_columns), false},
+     COLUMNS(trial_columns), .record = false},
     {&cmd_experiment_list_checkpoints, "/experiments/%s/checkpoints?limit=-1", "checkpoints",
-     COLUMNS(checkpoint_columns), false},
-    {&cmd_trial_describe, "/trials/%s", "trial", COLUMNS(trial_lines), true},
-    {&cmd_trial_metrics, "/trials/%s/metrics", "metrics", COLUMNS(metric_columns), false},
+     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
+    {&cmd_trial_describe, "/trials/%s", "trial", COLUMNS(trial_lines), .record = true},
+    {&cmd_trial_metrics, "/trials/%s/metrics", "metrics", COLUMNS(metric_columns), .record = false},
     {&cmd_checkpoint_list, "/trials/%s/checkpoints?limit=-1", "checkpoints",
-     COLUMNS(checkpoint_columns), false},
-    {&cmd_checkpoint_describe, "/checkpoints/%s", "checkpoint", COLUMNS(checkpoint_lines), true},
-    {&cmd_job_list, "/jobs", "jobs", COLUMNS(job_columns), false},
-    {&cmd_slot_list, "/slots", "slots", COLUMNS(slot_columns), false},
-    {&cmd_user_list, "/users", "users", COLUMNS(user_columns), false},
-    {&cmd_user_whoami, "/me", "user", COLUMNS(user_columns), true},
-    {&cmd_template_list, "/templates", "templates", COLUMNS(template_columns), false},
-    {&cmd_template_describe, "/templates/%s", "template", COLUMNS(template_lines), true},
+     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
+    {&cmd_checkpoint_describe, "/checkpoints/%s", "checkpoint", COLUMNS(checkpoint_lines),
+     .record = true},
+    {&cmd_job_list, "/jobs", "jobs", COLUMNS(job_columns), .record = false},
+    {&cmd_slot_list, "/slots", "slots", COLUMNS(slot_columns), .record = false},
+    {&cmd_user_list, "/users", "users", COLUMNS(user_columns), .record = false},
+    {&cmd_user_whoami, "/me", "user", COLUMNS(user_columns), .record = true},
+    {&cmd_template_list, "/templates", "templates", COLUMNS(template_columns), .record = false},
+    {&cmd_template_describe, "/templates/%s", "template", COLUMNS(template_lines), .record = true},
 };
 
 static const struct view *view_of(const struct call *call)
@@ -160,19 +173,27 @@ static const struct view *view_of(const struct call *call)
     return NULL;
 }
 
+// The path with the argument and what options add to the query.
+static const char *path_of(const struct view *v, const struct call *call, struct remote *r)
+{
+    const char *arg = call->n_args ? remote_segment(r, call->args[0]) : "";
+    const char *percent = strstr(v->path, "%s"), *limit = call_option(call, "limit");
+    const char *path = v->path;
+    if (percent)
+        path = arena_printf(&r->arena, "%.*s%s%s", (int)(percent - path), path, arg, percent + 2);
+    if (v->usual && !call_option(call, "all"))
+        path = arena_printf(&r->arena, "%s&%s", path, v->usual);
+    return limit ? arena_printf(&r->arena, "%s&limit=%s", path, remote_segment(r, limit)) : path;
+}
+
 static int run_view(const struct call *call)
 {
     const struct view *v = view_of(call);
     struct remote r;
     int status = EXIT_FAILED;
     const struct doc *answer = NULL;
-    if (remote_open(&r, call)) {
-        const char *arg = call->n_args ? remote_segment(&r, call->args[0]) : "";
-        const char *percent = strstr(v->path, "%s");
-        answer = percent ? remote_get(&r, "%.*s%s%s", (int)(percent - v->path), v->path, arg,
-                                      percent + 2)
-                         : remote_get(&r, "%s", v->path);
-    }
+    if (!remote_check_id(call)) return EXIT_USAGE;
+    if (remote_open(&r, call)) answer = remote_get(&r, "%s", path_of(v, call, &r));
     if (answer) {
         const struct doc *shown = doc_find(answer, v->member);
         if (!shown) shown = answer;
@@ -184,32 +205,45 @@ static int run_view(const struct call *call)
 }
 
 static const struct option view_options[] = {MASTER_OPTION, FORMAT_OPTIONS};
+static const struct option experiment_options[] = {
+    {"all", 'a', NULL, "Lists archived ones, too."},
+    {"limit", 0, "N", "How many at most; 100 if not given, -1: all."},
+    MASTER_OPTION,
+    FORMAT_OPTIONS,
+};
+static const struct option checkpoint_options[] = {
+    {"all", 'a', NULL, "Lists those whose files are deleted, too."},
+    MASTER_OPTION,
+    FORMAT_OPTIONS,
+};
 
-#define VIEW(symbol, noun_, verb_, args_, n, help_, example_)             \
-    const struct command symbol = {.noun = noun_,                         \
-                                   .verb = verb_,                         \
-                                   .args = args_,                         \
-                                   .min_args = n,                         \
-                                   .max_args = n,                         \
-                                   .help = help_,                         \
-                                   .example = example_,                   \
-                                   .options = view_options,               \
-                                   .n_options = STATIC_LEN(view_options), \
+#define VIEW(symbol, noun_, verb_, args_, n, help_, example_) \
+    VIEW_WITH(view_options, symbol, noun_, verb_, args_, n, help_, example_)
+#define VIEW_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
+    const struct command symbol = {.noun = noun_,                            \
+                                   .verb = verb_,                            \
+                                   .args = args_,                            \
+                                   .min_args = n,                            \
+                                   .max_args = n,                            \
+                                   .help = help_,                            \
+                                   .example = example_,                      \
+                                   .options = options_,                      \
+                                   .n_options = STATIC_LEN(options_),        \
                                    .run = run_view};
 
-VIEW(cmd_experiment_list, "experiment", "list", "", 0, "Lists experiments, the newest first.",
-     "det experiment list")
+VIEW_WITH(experiment_options, cmd_experiment_list, "experiment", "list", "", 0,
+          "Lists experiments, the newest first.", "det experiment list")
 VIEW(cmd_experiment_describe, "experiment", "describe", "ID", 1, "Shows an experiment.",
      "det experiment describe 7")
 VIEW(cmd_experiment_list_trials, "experiment", "list-trials", "ID", 1,
      "Lists the trials of an experiment.", "det experiment list-trials 7")
-VIEW(cmd_experiment_list_checkpoints, "experiment", "list-checkpoints", "ID", 1,
-     "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7")
+VIEW_WITH(checkpoint_options, cmd_experiment_list_checkpoints, "experiment", "list-checkpoints",
+          "ID", 1, "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7")
 VIEW(cmd_trial_describe, "trial", "describe", "ID", 1, "Shows a trial.", "det trial describe 12")
 VIEW(cmd_trial_metrics, "trial", "metrics", "ID", 1, "Shows what a trial has reported.",
      "det trial metrics 12 --csv")
-VIEW(cmd_checkpoint_list, "checkpoint", "list", "TRIAL", 1, "Lists the checkpoints of a trial.",
-     "det checkpoint list 12")
+VIEW_WITH(checkpoint_options, cmd_checkpoint_list, "checkpoint", "list", "TRIAL", 1,
+          "Lists the checkpoints of a trial.", "det checkpoint list 12")
 VIEW(cmd_checkpoint_describe, "checkpoint", "describe", "UUID", 1, "Shows a checkpoint.",
      "det checkpoint describe 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10")
 VIEW(cmd_job_list, "job", "list", "", 0, "Shows the queue, and what everything in it waits for.",

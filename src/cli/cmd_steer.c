@@ -5,6 +5,8 @@
 #include "base/assert.h"
 #include "base/number.h"
 #include "cli/remote.h"
+#include <stdio.h>
+#include <unistd.h>
 
 struct request {
     const struct command *command;
@@ -13,41 +15,53 @@ struct request {
     const char *path; // %1, %2: arguments
     const char *key;  // a body {key: last argument}; "a.b" nests; NULL: none
     const char *done; // what to say; %1, %2 as above
+    const char *ask;  // what to ask at a terminal before it is done; NULL: nothing
+    bool ends;        // an experiment, which may have ended already
 };
 
 static const struct request requests[] = {
     {&cmd_experiment_pause, HTTP_POST, false, "/experiments/%1/pause", NULL,
-     "Experiment %1 is being paused: its trials save a checkpoint and stop."},
+     .done = "Experiment %1 is being paused: its trials save a checkpoint and stop."},
     {&cmd_experiment_activate, HTTP_POST, false, "/experiments/%1/activate", NULL,
-     "Experiment %1 is active."},
+     .done = "Experiment %1 is active."},
     {&cmd_experiment_cancel, HTTP_POST, false, "/experiments/%1/cancel", NULL,
-     "Experiment %1 is being canceled: its trials save a checkpoint and end."},
+     .done = "Experiment %1 is being canceled: its trials save a checkpoint and end.",
+     .ends = true},
     {&cmd_experiment_kill, HTTP_POST, false, "/experiments/%1/kill", NULL,
-     "Experiment %1 is being killed."},
+     .done = "Experiment %1 is being killed.", .ends = true},
     {&cmd_experiment_archive, HTTP_POST, false, "/experiments/%1/archive", NULL,
-     "Experiment %1 is archived."},
+     .done = "Experiment %1 is archived."},
     {&cmd_experiment_unarchive, HTTP_POST, false, "/experiments/%1/unarchive", NULL,
-     "Experiment %1 is no longer archived."},
+     .done = "Experiment %1 is no longer archived."},
     {&cmd_experiment_delete, HTTP_DELETE, false, "/experiments/%1", NULL,
-     "Experiment %1 is being deleted, with its checkpoints."},
+     .done = "Experiment %1 is being deleted, with its checkpoints.",
+     .ask = "Delete experiment %1 with all of its checkpoints?"},
     {&cmd_experiment_label_add, HTTP_PUT, false, "/experiments/%1/labels/%2", NULL,
-     "Experiment %1 has the label %2."},
+     .done = "Experiment %1 has the label %2."},
     {&cmd_experiment_label_remove, HTTP_DELETE, false, "/experiments/%1/labels/%2", NULL,
-     "Experiment %1 does not have the label %2."},
+     .done = "Experiment %1 does not have the label %2."},
     {&cmd_experiment_set_name, HTTP_PATCH, false, "/experiments/%1", "name",
-     "Experiment %1 is named %2."},
+     .done = "Experiment %1 is named %2."},
     {&cmd_experiment_set_description, HTTP_PATCH, false, "/experiments/%1", "description",
-     "Experiment %1 is described."},
+     .done = "Experiment %1 is described."},
     {&cmd_experiment_set_priority, HTTP_PATCH, true, "/experiments/%1", "resources.priority",
-     "Experiment %1 has priority %2."},
-    {&cmd_trial_kill, HTTP_POST, false, "/trials/%1/kill", NULL, "Trial %1 is being killed."},
+     .done = "Experiment %1 has priority %2."},
+    {&cmd_experiment_set_weight, HTTP_PATCH, true, "/experiments/%1", "resources.weight",
+     .done = "Experiment %1 has weight %2."},
+    {&cmd_experiment_set_max_slots, HTTP_PATCH, true, "/experiments/%1", "resources.maxSlots",
+     .done = "Experiment %1 uses at most %2 slots at a time."},
+    {&cmd_trial_kill, HTTP_POST, false, "/trials/%1/kill", NULL,
+     .done = "Trial %1 is being killed."},
     {&cmd_checkpoint_delete, HTTP_DELETE, false, "/checkpoints/%1", NULL,
-     "Checkpoint %1 is being deleted."},
-    {&cmd_job_kill, HTTP_POST, false, "/experiments/%1/kill", NULL, "Job %1 is being killed."},
-    {&cmd_job_update, HTTP_PATCH, true, "/jobs/%1", "priority", "Job %1 has priority %2."},
-    {&cmd_slot_enable, HTTP_POST, false, "/slots/%1/enable", NULL, "Slot %1 is in use."},
-    {&cmd_slot_disable, HTTP_POST, false, "/slots/%1/disable", NULL, "Slot %1 gets no new work."},
-    {&cmd_template_remove, HTTP_DELETE, false, "/templates/%1", NULL, "Template %1 is removed."},
+     .done = "Checkpoint %1 is being deleted.", .ask = "Delete checkpoint %1?"},
+    {&cmd_job_kill, HTTP_POST, false, "/experiments/%1/kill", NULL,
+     .done = "Job %1 is being killed.", .ends = true},
+    {&cmd_job_update, HTTP_PATCH, true, "/jobs/%1", "priority", .done = "Job %1 has priority %2."},
+    {&cmd_slot_enable, HTTP_POST, false, "/slots/%1/enable", NULL, .done = "Slot %1 is in use."},
+    {&cmd_slot_disable, HTTP_POST, false, "/slots/%1/disable", NULL,
+     .done = "Slot %1 gets no new work."},
+    {&cmd_template_remove, HTTP_DELETE, false, "/templates/%1", NULL,
+     .done = "Template %1 is removed."},
 };
 
 static const struct request *request_of(const struct call *call)
@@ -72,13 +86,18 @@ static void fill(struct buf *out, const char *pattern, const char *const *arg)
 // {"a": {"b": value}} for "a.b".
 static struct doc *body_of(struct arena *arena, const struct request *q, const char *text)
 {
-    int64_t number;
+    int64_t whole;
+    double number;
+    struct doc *value = doc_new_str(arena, text);
     if (!q->key) return NULL;
-    if (q->number && !number_to_int(str_from(text), 10, &number)) {
-        print_error("'%s' is not a whole number", text);
+    if (q->number && number_to_int(str_from(text), 10, &whole)) {
+        value = doc_new_int(arena, whole);
+    } else if (q->number && number_to_double(str_from(text), &number)) {
+        value = doc_new_double(arena, number);
+    } else if (q->number) {
+        print_error("'%s' is not a number", text);
         return NULL;
     }
-    struct doc *value = q->number ? doc_new_int(arena, number) : doc_new_str(arena, text);
     const char *dot = strchr(q->key, '.');
     struct doc *map = doc_new(arena, DOC_MAP);
     if (!dot) {
@@ -91,14 +110,41 @@ static struct doc *body_of(struct arena *arena, const struct request *q, const c
     return map;
 }
 
+// At a terminal; others know what they do.
+static bool is_meant(const struct call *call, const struct request *q, const char *const *arg)
+{
+    struct buf question = BUF_INIT(64 << 10);
+    char answer[16] = "";
+    if (!q->ask || call_option(call, "yes") || !isatty(STDIN_FILENO)) return true;
+    fill(&question, q->ask, arg);
+    fprintf(stderr, "%s [y/N] ", buf_str(&question).ptr);
+    buf_done(&question);
+    bool yes = fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    if (!yes) print_error("nothing was deleted");
+    return yes;
+}
+
+// What became of it, if that is known already: it may have ended long ago.
+static void tell_end(struct remote *r, const char *id, struct buf *done)
+{
+    const struct doc *e = doc_find(remote_get(r, "/experiments/%s", id), "experiment");
+    const char *state = doc_text(e, "state");
+    bool ended = !strcmp(state, "STATE_COMPLETED") || !strcmp(state, "STATE_CANCELED") ||
+                 !strcmp(state, "STATE_ERROR");
+    if (!ended) return;
+    buf_clear(done);
+    buf_printf(done, "Experiment %s has ended: %s.\n", id, state + strlen("STATE_"));
+}
+
 static int run_request(const struct call *call)
 {
     const struct request *q = request_of(call);
     struct remote r;
     struct buf path = BUF_INIT(64 << 10), done = BUF_INIT(64 << 10);
     int status = EXIT_FAILED;
+    if (!remote_check_id(call)) return EXIT_USAGE;
+    const char *plain[2] = {"", ""}, *encoded[2] = {"", ""};
     if (remote_open(&r, call)) {
-        const char *plain[2] = {"", ""}, *encoded[2] = {"", ""};
         for (int i = 0; i < call->n_args && i < 2; i++) {
             plain[i] = call->args[i];
             encoded[i] = remote_segment(&r, call->args[i]);
@@ -109,9 +155,11 @@ static int run_request(const struct call *call)
         struct doc *body = body_of(&r.arena, q, call->args[call->n_args - 1]);
         if (q->key && !body)
             status = EXIT_USAGE;
-        else if (remote_call(&r, q->method, body, "%s", buf_str(&path).ptr))
+        else if (is_meant(call, q, plain) &&
+                 remote_call(&r, q->method, body, "%s", buf_str(&path).ptr))
             status = EXIT_OK;
     }
+    if (!status && q->ends) tell_end(&r, encoded[0], &done);
     if (!status) print_data(buf_str(&done));
     buf_done(&path);
     buf_done(&done);
@@ -121,16 +169,20 @@ static int run_request(const struct call *call)
 
 static const struct option request_options[] = {MASTER_OPTION};
 
-#define REQUEST(symbol, noun_, verb_, args_, n, help_, example_)             \
-    const struct command symbol = {.noun = noun_,                            \
-                                   .verb = verb_,                            \
-                                   .args = args_,                            \
-                                   .min_args = n,                            \
-                                   .max_args = n,                            \
-                                   .help = help_,                            \
-                                   .example = example_,                      \
-                                   .options = request_options,               \
-                                   .n_options = STATIC_LEN(request_options), \
+static const struct option delete_options[] = {MASTER_OPTION, {"yes", 'y', NULL, "Does not ask."}};
+
+#define REQUEST(symbol, noun_, verb_, args_, n, help_, example_) \
+    REQUEST_WITH(request_options, symbol, noun_, verb_, args_, n, help_, example_)
+#define REQUEST_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
+    const struct command symbol = {.noun = noun_,                               \
+                                   .verb = verb_,                               \
+                                   .args = args_,                               \
+                                   .min_args = n,                               \
+                                   .max_args = n,                               \
+                                   .help = help_,                               \
+                                   .example = example_,                         \
+                                   .options = options_,                         \
+                                   .n_options = STATIC_LEN(options_),           \
                                    .run = run_request};
 
 REQUEST(cmd_experiment_pause, "experiment", "pause", "ID", 1,
@@ -146,8 +198,9 @@ REQUEST(cmd_experiment_archive, "experiment", "archive", "ID", 1,
         "Takes an experiment that has ended out of lists.", "det experiment archive 7")
 REQUEST(cmd_experiment_unarchive, "experiment", "unarchive", "ID", 1,
         "Brings an experiment back to lists.", "det experiment unarchive 7")
-REQUEST(cmd_experiment_delete, "experiment", "delete", "ID", 1,
-        "Deletes an experiment that has ended, with its checkpoints.", "det experiment delete 7")
+REQUEST_WITH(delete_options, cmd_experiment_delete, "experiment", "delete", "ID", 1,
+             "Deletes an experiment that has ended, with its checkpoints.",
+             "det experiment delete 7")
 REQUEST(cmd_experiment_label_add, "experiment", "label add", "ID LABEL", 2,
         "Gives an experiment a label.", "det experiment label add 7 baseline")
 REQUEST(cmd_experiment_label_remove, "experiment", "label remove", "ID LABEL", 2,
@@ -158,13 +211,21 @@ REQUEST(cmd_experiment_set_description, "experiment", "set description", "ID TEX
         "Describes an experiment.", "det experiment set description 7 'with dropout 0.5'")
 REQUEST(cmd_experiment_set_priority, "experiment", "set priority", "ID N", 2,
         "Changes the place in the queue: 1 is first, 99 last.", "det experiment set priority 7 10")
+REQUEST(cmd_experiment_set_weight, "experiment", "set weight", "ID N", 2,
+        "Changes the share of the slots that an experiment gets beside others.",
+        "det experiment set weight 7 2")
+REQUEST(cmd_experiment_set_max_slots, "experiment", "set max-slots", "ID N", 2,
+        "Limits how many slots an experiment uses at a time; 0: no limit.",
+        "det experiment set max-slots 7 4")
 REQUEST(cmd_trial_kill, "trial", "kill", "ID", 1, "Ends a trial at once.", "det trial kill 12")
-REQUEST(cmd_checkpoint_delete, "checkpoint", "delete", "UUID", 1, "Deletes a checkpoint.",
-        "det checkpoint delete 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10")
+REQUEST_WITH(delete_options, cmd_checkpoint_delete, "checkpoint", "delete", "UUID", 1,
+             "Deletes a checkpoint.", "det checkpoint delete 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10")
 REQUEST(cmd_job_kill, "job", "kill", "ID", 1, "Ends a job at once.", "det job kill 7")
-REQUEST(cmd_job_update, "job", "update", "JOB PRIORITY", 2,
-        "Changes the place in the queue: 1 is first, 99 last.",
-        "det job update 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 10")
+REQUEST(
+    cmd_job_update, "job", "update", "JOB PRIORITY", 2,
+    "Changes the place in the queue: 1 is first, 99 last. JOB is its name, or the number of its "
+    "experiment.",
+    "det job update 7 10")
 REQUEST(cmd_slot_enable, "slot", "enable", "ID", 1, "Lets work onto a slot again.",
         "det slot enable 1")
 REQUEST(cmd_slot_disable, "slot", "disable", "ID", 1, "Lets no new work onto a slot.",

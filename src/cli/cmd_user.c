@@ -39,6 +39,20 @@ static void add(struct remote *r, struct doc *map, const char *key, const char *
     doc_set(map, str_from(key), doc_new_str(&r->arena, text));
 }
 
+// A sentence. Returns EXIT_OK.
+static int say(const char *fmt, ...)
+{
+    struct buf line = BUF_INIT(4096);
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(&line, fmt, args);
+    va_end(args);
+    buf_addc(&line, '\n');
+    print_data(buf_str(&line));
+    buf_done(&line);
+    return EXIT_OK;
+}
+
 static int run_login(const struct call *call)
 {
     struct remote r;
@@ -55,11 +69,7 @@ static int run_login(const struct call *call)
         print_error("%s", err.msg);
         goto out;
     }
-    struct buf line = BUF_INIT(4096);
-    buf_printf(&line, "Logged in to %s as %s.\n", r.url, call->args[0]);
-    print_data(buf_str(&line));
-    buf_done(&line);
-    status = EXIT_OK;
+    status = say("Logged in to %s as %s.", r.url, call->args[0]);
 out:
     explicit_bzero(password, sizeof password);
     remote_close(&r);
@@ -73,14 +83,12 @@ static int run_logout(const struct call *call)
     int status = EXIT_FAILED;
     bool open = remote_open(&r, call);
     if (open && !r.logged_in) {
-        print_data(str_from("You are not logged in.\n"));
-        status = EXIT_OK;
+        status = say("You are not logged in.");
     } else if (open && remote_call(&r, HTTP_POST, NULL, "/auth/logout")) {
-        status = EXIT_OK;
-        if (login_keep(r.url, NULL, &err)) {
+        if (login_keep(r.url, NULL, &err))
             print_error("%s", err.msg);
-            status = EXIT_FAILED;
-        }
+        else
+            status = say("Logged out of %s.", r.url);
     }
     remote_close(&r);
     return status;
@@ -97,7 +105,8 @@ static int run_user_create(const struct call *call)
         add(&r, body, "password", password);
         if (call_option(call, "admin"))
             doc_set(body, str_from("admin"), doc_new_bool(&r.arena, true));
-        if (remote_call(&r, HTTP_POST, body, "/users")) status = EXIT_OK;
+        if (remote_call(&r, HTTP_POST, body, "/users"))
+            status = say("User '%s' is created.", call->args[0]);
     }
     explicit_bzero(password, sizeof password);
     remote_close(&r);
@@ -124,11 +133,37 @@ static int run_change_password(const struct call *call)
     if (id && ask_password("New password", password)) {
         struct doc *body = doc_new(&r.arena, DOC_MAP);
         add(&r, body, "password", password);
-        if (remote_call(&r, HTTP_PATCH, body, "/users/%lld", (long long)id)) status = EXIT_OK;
+        if (remote_call(&r, HTTP_PATCH, body, "/users/%lld", (long long)id))
+            status = say("The password%s%s is changed.", call->n_args ? " of " : "",
+                         call->n_args ? call->args[0] : "");
     }
     explicit_bzero(password, sizeof password);
     remote_close(&r);
     return status;
+}
+
+static int set_active(const struct call *call, bool active)
+{
+    struct remote r;
+    int status = EXIT_FAILED;
+    int64_t id = remote_open(&r, call) ? user_number(&r, call->args[0]) : 0;
+    struct doc *body = doc_new(&r.arena, DOC_MAP);
+    doc_set(body, str_from("active"), doc_new_bool(&r.arena, active));
+    if (id && remote_call(&r, HTTP_PATCH, body, "/users/%lld", (long long)id))
+        status = say(active ? "User '%s' may log in." : "User '%s' may not log in any more.",
+                     call->args[0]);
+    remote_close(&r);
+    return status;
+}
+
+static int run_activate(const struct call *call)
+{
+    return set_active(call, true);
+}
+
+static int run_deactivate(const struct call *call)
+{
+    return set_active(call, false);
 }
 
 static int run_template_set(const struct call *call)
@@ -145,7 +180,7 @@ static int run_template_set(const struct call *call)
     struct doc *body = doc_new(&r.arena, DOC_MAP);
     add(&r, body, "config", buf_str(&text).ptr);
     if (remote_call(&r, HTTP_PUT, body, "/templates/%s", remote_segment(&r, call->args[0])))
-        status = EXIT_OK;
+        status = say("Template '%s' is stored.", call->args[0]);
 out:
     buf_done(&text);
     remote_close(&r);
@@ -179,6 +214,11 @@ USER(cmd_user_create, "user", "create", "NAME", 1, 1, create_options, run_user_c
 USER(cmd_user_change_password, "user", "change-password", "[NAME]", 0, 1, plain_options,
      run_change_password, "Changes a password: your own, or, for admins, that of others.",
      "det user change-password")
+USER(cmd_user_activate, "user", "activate", "NAME", 1, 1, plain_options, run_activate,
+     "Lets a user log in again.", "det user activate ada")
+USER(cmd_user_deactivate, "user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
+     "Ends the sessions of a user, who cannot log in until 'det user activate'.",
+     "det user deactivate ada")
 USER(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
      "Stores a part of a configuration that experiments can be created with.",
      "det template set gpu gpu.yaml")

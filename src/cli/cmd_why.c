@@ -59,7 +59,7 @@ static void explain_queue(struct buf *out, const struct doc *jobs, int64_t exper
         buf_addz(out, "  in the queue: ");
         show_value(out, doc_find(j, "state"), SHOW_STATE);
         buf_printf(out, ", priority %lld", (long long)doc_whole(j, "priority"));
-        if (*doc_text(j, "reason")) buf_printf(out, "; %s", doc_text(j, "reason"));
+        if (*doc_text(j, "waiting")) buf_printf(out, "; it %s", doc_text(j, "waiting"));
         buf_addc(out, '\n');
     }
 }

@@ -29,7 +29,10 @@ int help_print(const char *noun, const char *verb)
         only = n++ ? NULL : commands[i];
         help_summary(commands[i], &out);
     }
-    buf_addz(&out, "\n'det help COMMAND' says more about one of them.\n");
+    buf_addz(&out,
+             "\n'det help COMMAND' says more about one of them. Short forms: e, t, c, j, s,\n"
+             "u, tpl for experiment, trial, checkpoint, job, slot, user, template; ls, rm, lt,\n"
+             "lc for list, delete, list-trials, list-checkpoints.\n");
     if (only && noun) {
         buf_clear(&out);
         help_command(only, &out);

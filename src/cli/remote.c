@@ -1,6 +1,7 @@
 // Unit remote.c: finds the master, calls it, reports what it says.
 #include "cli/remote.h"
 
+#include "base/number.h"
 #include "base/json.h"
 #include "sys/fs.h"
 #include <errno.h>
@@ -219,4 +220,15 @@ const char *remote_segment(struct remote *r, const char *text)
     const char *copy = arena_strndup(&r->arena, out.ptr ? out.ptr : "", out.len);
     buf_done(&out);
     return copy;
+}
+
+bool remote_check_id(const struct call *call)
+{
+    const struct command *c = call->command;
+    int64_t number;
+    if (strncmp(c->args, "ID", 2) != 0 || number_to_int(str_from(call->args[0]), 10, &number))
+        return true;
+    print_error("'%s' is not the number of %s %s", call->args[0],
+                strchr("aeiou", c->noun[0]) ? "an" : "a", c->noun);
+    return false;
 }

@@ -32,6 +32,10 @@ const struct doc *remote_call(struct remote *r, enum http_method method, const s
 const struct doc *remote_get(struct remote *r, const char *path, ...)
     __attribute__((format(printf, 2, 3)));
 
+// Whether the first argument is a number if the command's row calls it ID. False after the error
+// was printed.
+bool remote_check_id(const struct call *call);
+
 // The bytes of an answer into a file. False after the error was printed.
 bool remote_download(struct remote *r, const char *api_path, const char *file);
 

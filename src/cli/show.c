@@ -170,22 +170,81 @@ static size_t terminal_width(void)
     return size.ws_col;
 }
 
-// Takes from the widest column until all fit.
-static void fit(size_t *width, size_t n)
+// --- tables that fit: times without year and seconds, shorter texts, fewer columns, in this order
+
+enum { MAX_COLUMNS = 16, CUT_MIN = 12 };
+
+struct table {
+    const struct column *columns;
+    size_t n, n_rows; // the first row has the titles
+    struct str *cell; // n of each row
+    size_t width[MAX_COLUMNS];
+    bool dropped[MAX_COLUMNS];
+};
+
+static void measure(struct table *t)
 {
-    size_t room = terminal_width();
-    for (;;) {
-        size_t total = (n - 1) * GAP, widest = 0;
-        for (size_t i = 0; i < n; i++) {
-            total += width[i];
-            if (width[i] > width[widest]) widest = i;
-        }
-        if (total <= room || width[widest] <= NARROWEST) return;
-        width[widest]--;
+    memset(t->width, 0, sizeof t->width);
+    for (size_t at = 0; at < t->n * t->n_rows; at++)
+        t->width[at % t->n] = MAX(t->width[at % t->n], text_width(t->cell[at]));
+}
+
+static size_t total_width(const struct table *t)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (!t->dropped[i]) total += t->width[i] + (total ? GAP : 0);
+    return total;
+}
+
+// "2026-11-16 18:31:56" -> "11-16 18:31"
+static void shorten_times(struct table *t)
+{
+    for (size_t at = t->n; at < t->n * t->n_rows; at++)
+        if (t->columns[at % t->n].as == SHOW_TIME && t->cell[at].len == 19)
+            t->cell[at] = (struct str){t->cell[at].ptr + 5, 11};
+    measure(t);
+}
+
+// Takes from the widest of the columns that may be cut (or of all) until all fit or none is wider.
+static void cut(struct table *t, size_t room, bool all, size_t min)
+{
+    while (total_width(t) > room) {
+        size_t widest = t->n;
+        for (size_t i = 0; i < t->n; i++)
+            if (!t->dropped[i] && (all || t->columns[i].cut) && t->width[i] > min &&
+                (widest == t->n || t->width[i] > t->width[widest]))
+                widest = i;
+        if (widest == t->n) return;
+        t->width[widest]--;
     }
 }
 
-static void add_cell(struct buf *out, struct str text, size_t width, bool last)
+static bool drop_one(struct table *t)
+{
+    size_t last = t->n;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->columns[i].drop && !t->dropped[i] &&
+            (last == t->n || t->columns[i].drop > t->columns[last].drop))
+            last = i;
+    if (last < t->n) t->dropped[last] = true;
+    return last < t->n;
+}
+
+static void fit(struct table *t)
+{
+    size_t room = terminal_width();
+    measure(t);
+    if (total_width(t) > room) shorten_times(t);
+    cut(t, room, false, CUT_MIN);
+    while (total_width(t) > room && drop_one(t)) {
+        measure(t);
+        cut(t, room, false, CUT_MIN);
+    }
+    cut(t, room, true, NARROWEST);
+}
+
+static void add_cell(struct buf *out, struct str text, size_t width)
 {
     size_t n = text_width(text);
     struct str rest = text;
@@ -198,34 +257,39 @@ static void add_cell(struct buf *out, struct str text, size_t width, bool last)
     } else {
         buf_add(out, text.ptr, text.len);
     }
-    for (; !last && n < width + GAP; n++)
+    for (; n < width + GAP; n++)
         buf_addc(out, ' ');
+}
+
+static void fill_cells(struct table *t, const struct doc *list, struct arena *arena)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < t->n; i++)
+        t->cell[at++] = str_from(t->columns[i].title);
+    for (const struct doc *row = list->first; row; row = row->next)
+        for (size_t i = 0; i < t->n; i++, at++) {
+            struct buf text = BUF_INIT(MAX_OUTPUT);
+            show_value(&text, member(row, t->columns[i].key), t->columns[i].as);
+            t->cell[at] =
+                (struct str){arena_strndup(arena, buf_str(&text).ptr, text.len), text.len};
+            buf_done(&text);
+        }
 }
 
 static int print_table(const struct doc *list, const struct column *columns, size_t n)
 {
-    enum { MAX_COLUMNS = 16 };
-    size_t width[MAX_COLUMNS], at = 0;
-    ASSERT(n > 0 && n <= MAX_COLUMNS);
     struct arena arena = ARENA_INIT;
-    struct str *cell = arena_array(&arena, (list->n + 1) * n, sizeof *cell);
-    for (size_t i = 0; i < n; i++) {
-        cell[at++] = str_from(columns[i].title);
-        width[i] = strlen(columns[i].title);
-    }
-    for (const struct doc *row = list->first; row; row = row->next)
-        for (size_t i = 0; i < n; i++, at++) {
-            struct buf text = BUF_INIT(MAX_OUTPUT);
-            show_value(&text, member(row, columns[i].key), columns[i].as);
-            cell[at] = (struct str){arena_strndup(&arena, buf_str(&text).ptr, text.len), text.len};
-            width[i] = MAX(width[i], text_width(cell[at]));
-            buf_done(&text);
-        }
-    fit(width, n);
+    struct table t = {.columns = columns, .n = n, .n_rows = list->n + 1};
+    ASSERT(n > 0 && n <= MAX_COLUMNS);
+    t.cell = arena_array(&arena, t.n_rows * n, sizeof *t.cell);
+    fill_cells(&t, list, &arena);
+    fit(&t);
     struct buf out = BUF_INIT(MAX_OUTPUT);
-    for (size_t row = 0; row <= list->n; row++) {
-        for (size_t i = 0; i < n; i++)
-            add_cell(&out, cell[row * n + i], width[i], i + 1 == n);
+    for (size_t at = 0; at < t.n_rows * n; at++) {
+        if (!t.dropped[at % n]) add_cell(&out, t.cell[at], t.width[at % n]);
+        if (at % n + 1 < n) continue;
+        while (out.len && out.ptr[out.len - 1] == ' ')
+            out.len--;
         buf_addc(&out, '\n');
     }
     print_data(buf_str(&out));

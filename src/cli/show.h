@@ -22,6 +22,9 @@ struct column {
     const char *title;
     const char *key; // "a.b": member b of member a
     enum show_as as;
+    // What becomes of it in a table that is too wide for the terminal. By default it stays.
+    bool cut; // may be shortened: names and the like
+    int drop; // may be left out: those with the largest number first; 0: never
 };
 
 // A table that fits the terminal, or the format that the call's options ask for (which then has

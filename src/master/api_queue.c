@@ -2,6 +2,7 @@
 #include "master/routes.h"
 
 #include "base/mem.h"
+#include "base/number.h"
 
 // --- jobs: live experiments and generic jobs, in the order of the queue
 
@@ -102,11 +103,14 @@ static const struct field job_fields[] = {
 static const struct field_table job_body_table = {.size = sizeof(struct job_body),
                                                   FIELD_ROWS(job_fields)};
 
+// By its name, or the number of its experiment.
 static struct live_experiment *find_job(struct master *m, struct str id)
 {
+    int64_t number;
+    bool is_number = number_to_int(id, 10, &number);
     for (size_t i = 0; i < m->experiments.n; i++) {
         struct live_experiment *e = m->experiments.items[i].value;
-        if (str_eqz(id, e->job.id)) return e;
+        if (str_eqz(id, e->job.id) || (is_number && number == e->row.id)) return e;
     }
     return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "master/create.h"
 #include "master/erase.h"
 #include "master/events.h"
 
@@ -202,13 +203,22 @@ static void remove_label(struct experiment *row, const char *label)
     row->labels.n = n;
 }
 
+static int set_max_slots(struct edit *edit, const struct opt_int *max_slots, det_err *err)
+{
+    struct live_experiment *e = edit->live;
+    if (!e || !max_slots->is_set) return 0;
+    if (e->row.kind == EXPERIMENT_GENERIC)
+        return det_fail(err, DET_EINVAL, "a job has one trial; its slots are resources.slots");
+    e->cfg.resources.max_slots = *max_slots;
+    return create_save_config(e, edit->tx, err);
+}
+
 static void set_resources(struct edit *edit, const struct resources_body *r)
 {
     struct live_experiment *e = edit->live;
     if (!e) return; // what has ended is in no queue
     if (r->priority.is_set) e->job.priority = r->priority.value;
     if (r->weight > 0) e->job.weight = r->weight;
-    if (r->max_slots.is_set) e->cfg.resources.max_slots = r->max_slots;
     db_job_save(edit->tx, &e->job);
     schedule_soon(e->master);
 }
@@ -219,6 +229,8 @@ static int patch_experiment(struct http_request *req, det_err *err)
     struct edit edit;
     int rc = begin_edit(req, &edit, err);
     if (rc || !edit.tx) return rc;
+    rc = set_max_slots(&edit, &p->resources.max_slots, err);
+    if (rc) return api_finish(req, edit.tx, rc, NULL);
     set_text(&edit.row->name, p->name, edit.arena);
     set_text(&edit.row->description, p->description, edit.arena);
     set_text(&edit.row->notes, p->notes, edit.arena);

@@ -65,6 +65,16 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
 // A task gets the configuration as a variable, and Linux takes none larger than 128 KiB.
 enum { CONFIG_MAX_BYTES = 120000 };
 
+static void keep_json(struct live_experiment *e, const struct doc *complete)
+{
+    struct buf json = BUF_INIT(64 << 20);
+    struct json_writer w;
+    json_init(&w, &json, 0);
+    json_put_doc(&w, complete);
+    e->config_json = arena_strdup(&e->arena, buf_str(&json).ptr);
+    buf_done(&json);
+}
+
 static int read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
                        struct diag_list *diags, det_err *err)
 {
@@ -81,13 +91,8 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
         if (rc) return diag_fail(diags, err);
         complete = exp_config_write(&e->arena, &e->cfg, false);
     }
-    struct buf json = BUF_INIT(64 << 20);
-    struct json_writer w;
-    json_init(&w, &json, 0);
-    json_put_doc(&w, complete);
-    e->config_json = arena_strdup(&e->arena, buf_str(&json).ptr);
-    size_t n = json.len;
-    buf_done(&json);
+    keep_json(e, complete);
+    size_t n = strlen(e->config_json);
     if (n <= CONFIG_MAX_BYTES) return 0;
     return det_fail(err, DET_ELIMIT, "the complete configuration has %zu bytes; %d are the limit",
                     n, CONFIG_MAX_BYTES);
@@ -258,6 +263,21 @@ struct live_experiment *create_experiment(struct master *m, const struct create_
         return NULL;
     }
     return e;
+}
+
+// --- changing
+
+int create_save_config(struct live_experiment *e, struct db_tx *tx, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct str complete, original;
+    int rc = db_config_find(e->master->reader, e->row.id, &arena, &complete, &original, err);
+    if (!rc) {
+        keep_json(e, exp_config_write(&e->arena, &e->cfg, false));
+        db_config_save(tx, e->row.id, str_from(e->config_json), original);
+    }
+    arena_done(&arena);
+    return rc;
 }
 
 // --- going on

@@ -36,3 +36,6 @@ int create_check(struct master *m, const struct create_input *in, struct diag_li
 // The configuration as the database has it, into e.
 int create_read_stored(struct live_experiment *e, struct str config, det_err *err);
 void create_copy_row(struct live_experiment *e, const struct experiment *row);
+
+// After e->cfg of a live experiment has changed. Not for generic jobs, whose form is another one.
+int create_save_config(struct live_experiment *e, struct db_tx *tx, det_err *err);

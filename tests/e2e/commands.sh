@@ -58,6 +58,32 @@ run "$det" trial logs 1 --tail 1
 expect_out "all is well"
 run "$det" experiment list --csv
 expect_out "1,greeting,STATE_COMPLETED"
+
+# --- short forms, and what is not a number
+
+run "$det" e ls --csv
+expect_out "1,greeting,STATE_COMPLETED"
+run "$det" experiment
+expect_status 0
+expect_out "greeting"
+run "$det" e lt 1 --csv
+expect_out "STATE_COMPLETED"
+run "$det" e describe first
+expect_status 2
+expect_err "'first' is not the number of an experiment"
+run "$det" experiment kill 1
+expect_status 0
+expect_out "Experiment 1 has ended: COMPLETED."
+
+# --- archived ones are not listed
+
+run "$det" experiment archive 1
+expect_out "Experiment 1 is archived."
+run "$det" experiment list
+expect_out_without "greeting"
+run "$det" experiment list --all
+expect_out "greeting"
+run "$det" experiment unarchive 1
 run "$det" experiment describe 1
 expect_out "COMPLETED"
 run "$det" experiment config 1
@@ -122,11 +148,70 @@ run "$det" why 4
 expect_out "Experiment 4 is ERROR"
 expect_out "    | this is what went wrong"
 
+# --- two that want all slots
+
+sed -i 's/^searcher.*/searcher: {name: grid, metric: loss, max_length: {batches: 10}}/' code/const.yaml
+echo 'exec sleep 1000' >code/run.sh
+for name in first second; do
+    run "$det" experiment create code/const.yaml code --config name=$name --config resources.slots_per_trial=2
+    expect_status 0
+done
+run "$det" why 6
+expect_out "it needs 2 slots, the largest free block is 0"
+run "$det" job list
+expect_out "needs 2 slots, the largest free block is 0"
+run "$det" job update 6 50
+expect_out "Job 6 has priority 50."
+run "$det" experiment set max-slots 6 4
+expect_out "Experiment 6 uses at most 4 slots"
+run "$det" experiment set weight 6 1.5
+expect_out "Experiment 6 has weight 1.5."
+run "$det" down
+run "$det" up --port 0 --slots 2
+run "$det" experiment config 6
+expect_out "max_slots: 4"
+run "$det" job list --csv
+expect_out "6,second,STATE_QUEUED,50,1.5,0,2"
+
+# --- on a terminal: tables fit and say what is needed, what is lost is asked about
+
+on_terminal() {
+    run script -qec "stty cols $1; $2" /dev/null
+    tr -d '\r' <out >plain && mv plain out
+}
+on_terminal 80 "$det experiment list"
+expect_out "COMPLETED"
+expect_out "PAUSED"
+expect_out_without "…"
+on_terminal 40 "$det experiment list"
+expect_out "COMPLETED"
+[ "$(wc -L <out)" -le 40 ] || fail "a line is wider than the terminal"
+on_terminal 60 "$det job list"
+expect_out "needs 2"
+[ "$(wc -L <out)" -le 60 ] || fail "a line is wider than the terminal"
+give 'n\n'
+on_terminal 80 "$det experiment delete 4"
+expect_out "Delete experiment 4 with all of its checkpoints? [y/N]"
+expect_out "nothing was deleted"
+on_terminal 80 "$det experiment delete 4 --yes"
+expect_out "Experiment 4 is being deleted"
+run "$det" experiment kill 6 # which has not begun
+expect_out "Experiment 6 has ended: CANCELED."
+run "$det" experiment kill 5
+expect_status 0
+
 # --- users
 
 give 'a good password\n'
 run "$det" user create ada
 expect_status 0
+expect_out "User 'ada' is created."
+run "$det" user deactivate ada
+expect_out "User 'ada' may not log in any more."
+give 'a good password\n'
+run "$det" user login ada
+expect_status 1
+run "$det" user activate ada
 give 'a bad password\n'
 run "$det" user login ada
 expect_status 1
@@ -140,6 +225,7 @@ run "$det" user create eve
 expect_status 1
 run "$det" user logout
 expect_status 0
+expect_out "Logged out of http://"
 run "$det" user whoami
 expect_out "admin"
 

@@ -44,6 +44,10 @@ expect_out() {
     grep -qF -e "$1" "$tmp/out" || fail "stdout should have: $1"
 }
 
+expect_out_without() {
+    ! grep -qF -e "$1" "$tmp/out" || fail "stdout should not have: $1"
+}
+
 expect_err() {
     grep -qF -e "$1" "$tmp/err" || fail "stderr should have: $1"
 }

@@ -96,3 +96,29 @@ expect_status 0
 run env LD_LIBRARY_PATH="$tmp/bad" "$det" slot list -m 127.0.0.1:1
 expect_status 1
 expect_err "install the package libcurl3-gnutls"
+
+# --- what bash completes, from the words so far; the last one is begun
+
+cat >complete.sh <<'SH'
+source completion
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_det
+echo "${COMPREPLY[*]}"
+SH
+completes() {
+    wanted=$1
+    shift
+    run bash complete.sh "$@"
+    [ "$(cat out)" = "$wanted" ] || fail "it should complete to: $wanted"
+}
+"$det" completion bash >completion
+completes experiment det exp
+completes label det experiment la
+completes "add remove" det experiment label ""
+completes "--master --help" det experiment set name --
+completes "list logs label list-trials list-checkpoints" det e l
+completes "--tls --tls-cert --tls-key" det master --t
+completes "bash zsh" det completion ""
+run "$det" completion fish
+expect_status 2
+expect_err "completion is for bash and zsh, not for 'fish'"
