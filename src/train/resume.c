@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "storage/storage.h"
 #include "sys/fs.h"
+#include "train/setup.h"
 
 enum { TEXT_MAX = 16 << 20 };
 
@@ -84,12 +85,40 @@ static void compare_data(struct training *run)
                       (long long)run->ctx->setup.aggregation_frequency);
 }
 
+static bool same_value(const struct doc *a, const struct doc *b)
+{
+    double x, y;
+    if (!a || !b) return false;
+    return doc_number(a, &x) && doc_number(b, &y) ? x == y : doc_equal(a, b);
+}
+
+// Another learning rate, say, does not come into effect: that of the optimizer was saved.
+static void compare_hparams(struct training *run)
+{
+    struct arena arena = ARENA_INIT;
+    struct context_setup saved = {0};
+    struct buf names = BUF_INIT(256);
+    const struct doc *now = run->ctx->hparams.doc;
+    if (run->state.batches && now && !setup_read_checkpoint(&arena, run->resume, &saved, NULL))
+        for (const struct doc *h = now->first; h; h = h->next)
+            if (!same_value(h, doc_find(saved.hparams, h->key.ptr)))
+                buf_printf(&names, "%s'%s'", names.len ? ", " : "", h->key.ptr);
+    if (names.len)
+        training_warn(run,
+                      "the checkpoint was made with other values of %s; what it has saved, as the "
+                      "learning rates of optimizers, stays as it was",
+                      buf_str(&names).ptr);
+    buf_done(&names);
+    arena_done(&arena);
+}
+
 int training_resume(struct training *run, det_err *err)
 {
     const char *dir = run->resume;
     det_value *tree = objects_read(run->engine, dir, err);
     if (!tree) return det_wrap(err, "cannot resume");
     compare_data(run);
+    compare_hparams(run);
     int rc = objects_load(run, tree, err);
     det_value_free(tree);
     return rc ? det_wrap(err, "cannot resume from '%s'", dir) : 0;

@@ -347,6 +347,21 @@ static void test_resume__from_another_trial_starts_counting_anew(void **state)
     arena_done(&arena);
 }
 
+static void test_resume__other_hyperparameters_are_pointed_out(void **state)
+{
+    (void)state;
+    char dir[256];
+    static struct training_log log;
+    train_part(&(struct variant){0}, NULL, 3, dir);
+    det_trainer *t =
+        det_init(.hparams = "{model: 0.0, adam: false, amp: false, note: [1, 2], lr: 3}");
+    train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(4), .resume = dir,
+             LOG_TO(&log));
+    assert_int_equal(log.n_warning, 1);
+    assert_non_null(strstr(log.warning, "made with other values of 'note', 'lr'; what it has"));
+    det_trainer_free(t);
+}
+
 static void refuse(const char *hparams, const char *dir, int code, const char *message)
 {
     det_trainer *t = det_init(.hparams = hparams);
@@ -397,6 +412,7 @@ static void test_predict__keeps_the_order_of_the_data(void **state)
 
 static const struct CMUnitTest tests[] = {
     TEST(test_resume__mlp_is_exact_after_every_batch),
+    TEST(test_resume__other_hyperparameters_are_pointed_out),
     TEST(test_resume__cnn_is_exact_after_every_batch),
     TEST(test_resume__rnn_is_exact_after_every_batch),
     TEST(test_resume__transformer_is_exact_after_every_batch),
