@@ -49,7 +49,7 @@ static const struct request requests[] = {
     {&cmd_experiment_set_weight, HTTP_PATCH, true, "/experiments/%1", "resources.weight",
      .done = "Experiment %1 has weight %2."},
     {&cmd_experiment_set_max_slots, HTTP_PATCH, true, "/experiments/%1", "resources.maxSlots",
-     .done = "Experiment %1 uses at most %2 slots at a time."},
+     .done = "The slots of experiment %1 are limited to %2."},
     {&cmd_trial_kill, HTTP_POST, false, "/trials/%1/kill", NULL,
      .done = "Trial %1 is being killed."},
     {&cmd_checkpoint_delete, HTTP_DELETE, false, "/checkpoints/%1", NULL,

@@ -163,7 +163,7 @@ expect_out "needs 2 slots, the largest free block is 0"
 run "$det" job update 6 50
 expect_out "Job 6 has priority 50."
 run "$det" experiment set max-slots 6 4
-expect_out "Experiment 6 uses at most 4 slots"
+expect_out "The slots of experiment 6 are limited to 4."
 run "$det" experiment set weight 6 1.5
 expect_out "Experiment 6 has weight 1.5."
 run "$det" down
