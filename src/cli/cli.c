@@ -8,10 +8,9 @@
 
 // --- short forms
 
-static const struct {
-    const char *shorter, *noun;
-} nouns[] = {{"e", "experiment"}, {"t", "trial"}, {"c", "checkpoint"}, {"j", "job"},
-             {"s", "slot"},       {"u", "user"},  {"tpl", "template"}};
+const struct short_noun short_nouns[] = {{"e", "experiment"}, {"t", "trial"}, {"c", "checkpoint"},
+                                         {"j", "job"},        {"s", "slot"},  {"u", "user"},
+                                         {"tpl", "template"}, {NULL, NULL}};
 
 static const struct {
     const char *shorter, *verb;
@@ -32,8 +31,8 @@ static bool has_verb(const char *noun, const char *verb)
 
 static void expand(char **words, int n)
 {
-    for (size_t i = 0; i < STATIC_LEN(nouns); i++)
-        if (!strcmp(words[0], nouns[i].shorter)) words[0] = (char *)(uintptr_t)nouns[i].noun;
+    for (const struct short_noun *s = short_nouns; s->noun; s++)
+        if (!strcmp(words[0], s->shorter)) words[0] = (char *)(uintptr_t)s->noun;
     for (size_t i = 0; n > 1 && i < STATIC_LEN(verbs); i++)
         if (!strcmp(words[1], verbs[i].shorter) && has_verb(words[0], verbs[i].verb))
             words[1] = (char *)(uintptr_t)verbs[i].verb;

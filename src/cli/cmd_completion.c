@@ -14,6 +14,12 @@ static void add_nouns(struct buf *out)
     }
 }
 
+static void add_short_nouns(struct buf *out)
+{
+    for (const struct short_noun *s = short_nouns; s->noun; s++)
+        buf_printf(out, "    %s) noun=%s ;;\n", s->shorter, s->noun);
+}
+
 // Two-word verbs first: the shell takes the first pattern that fits.
 static void add_options(struct buf *out, bool two_words)
 {
@@ -91,10 +97,9 @@ static int run_completion(const struct call *call)
     if (zsh) buf_addz(&out, "autoload -U +X bashcompinit && bashcompinit\n");
     buf_addz(&out, "_det() {\n"
                    "  local word=${COMP_WORDS[COMP_CWORD]} noun=${COMP_WORDS[1]} words=''\n"
-                   "  case $noun in\n    e) noun=experiment ;; t) noun=trial ;; c) noun=checkpoint "
-                   ";;\n    j) noun=job ;; s) noun=slot ;; u) noun=user ;; tpl) noun=template ;;\n"
-                   "  esac\n"
-                   "  case \"$COMP_CWORD ${word:0:1}\" in\n");
+                   "  case $noun in\n");
+    add_short_nouns(&out);
+    buf_addz(&out, "  esac\n  case \"$COMP_CWORD ${word:0:1}\" in\n");
     buf_printf(&out, "  '1 '*) words='%s' ;;\n", buf_str(&nouns).ptr);
     buf_addz(&out, "  *' -') case \"$noun ${COMP_WORDS[*]:2} \" in\n");
     add_options(&out, true);

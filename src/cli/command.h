@@ -7,6 +7,12 @@
 extern const struct command *const commands[];
 extern const size_t n_commands;
 
+// Nouns that may be written shorter; ends with NULLs.
+struct short_noun {
+    const char *shorter, *noun;
+};
+extern const struct short_noun short_nouns[];
+
 // Help goes to stdout. noun NULL: all commands; verb NULL: all commands of the noun. EXIT_USAGE if
 // there is none.
 int help_print(const char *noun, const char *verb);
