@@ -15,7 +15,9 @@ static const struct attr_field conv_attrs[] = {
 
 // --- shapes
 
-static int conv_check_inputs(struct node *n)
+// Asked when the operation is recorded: autocast may be another when it is run, and is off in
+// backward.
+static int conv_check_types(struct node *n)
 {
     const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
     for (int i = 0; i < 3; i++)
@@ -26,6 +28,12 @@ static int conv_check_inputs(struct node *n)
     if (mixed && !det_autocast())
         return node_fail(n, DET_EDTYPE, "input is %s, weight %s; all must be of one type",
                          det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)w->dtype));
+    return 0;
+}
+
+static int conv_check_dims(struct node *n)
+{
+    const det_tensor *x = n->in[0], *w = n->in[1];
     if (x->ndim != 4)
         return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
     if (w->ndim != 4) return node_fail(n, DET_ESHAPE, "weight is %s, wants 4 dims", TENSOR_TEXT(w));
@@ -58,7 +66,7 @@ static int conv_read_attr(const struct node *n, struct conv *s)
 int conv_describe(struct node *n, struct conv *s)
 {
     const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
-    int rc = conv_check_inputs(n);
+    int rc = conv_check_dims(n);
     if (!rc) rc = conv_read_attr(n, s);
     if (rc) return rc;
     s->n = x->shape[0], s->c = x->shape[1], s->h = x->shape[2], s->w = x->shape[3];
@@ -84,7 +92,8 @@ int conv_describe(struct node *n, struct conv *s)
 static int conv_infer(struct node *n)
 {
     struct conv s;
-    int rc = conv_describe(n, &s);
+    int rc = conv_check_types(n);
+    if (!rc) rc = conv_describe(n, &s);
     if (rc) return rc;
     bool bf16 = det_autocast() && n->in[0]->dtype != DET_F64;
     det_dtype dtype = bf16 ? DET_BF16 : (det_dtype)n->in[0]->dtype;
@@ -331,7 +340,7 @@ static int transpose_describe(struct node *n, struct conv *s)
 {
     const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
     const int64_t *out_pad = NODE_ATTR(n, struct conv_attr)->output_padding;
-    int rc = conv_check_inputs(n);
+    int rc = conv_check_dims(n);
     if (!rc) rc = conv_read_attr(n, s);
     if (rc) return rc;
     s->n = x->shape[0], s->oc = x->shape[1], s->oh = x->shape[2], s->ow = x->shape[3];
@@ -357,7 +366,8 @@ static int transpose_describe(struct node *n, struct conv *s)
 static int transpose_infer(struct node *n)
 {
     struct conv s;
-    int rc = transpose_describe(n, &s);
+    int rc = conv_check_types(n);
+    if (!rc) rc = transpose_describe(n, &s);
     if (rc) return rc;
     bool bf16 = det_autocast() && n->in[0]->dtype != DET_F64;
     det_dtype dtype = bf16 ? DET_BF16 : (det_dtype)n->in[0]->dtype;

@@ -169,10 +169,80 @@ static void test_upsample__rounds_down(void **state)
     assert_fine();
 }
 
+// --- mixed precision: every layer behind one that gives bf16, backward outside of autocast
+
+static det_tensor *gradients(det_module *m, det_tensor *x, bool autocast)
+{
+    det_tensor *all[64];
+    int n = det_module_n_params(m), n_all = 0;
+    assert_in_range(n, 1, 64);
+    det_module_zero_grad(m);
+    det_set_autocast(autocast);
+    det_tensor *y = det_forward(m, x);
+    det_set_autocast(false);
+    y = det_to(y, DET_F32);
+    det_backward(det_mean(det_mul(y, det_tanh(y))));
+    assert_fine();
+    for (int i = 0; i < n; i++) {
+        det_tensor *g = det_grad(det_module_param(m, i));
+        if (g) all[n_all++] = det_clone(det_reshape(g, DET_DIMS(-1)));
+    }
+    return det_concat(all, n_all, 0);
+}
+
+static void check_mixed(const char *what, det_tensor *x, det_module *first, det_module *layer)
+{
+    det_module *m = det_nn_sequential(first, layer);
+    det_tensor *exact = gradients(m, x, false), *mixed = gradients(m, x, true);
+    double off = det_item(det_norm(det_sub(mixed, exact), 2)) / det_item(det_norm(exact, 2));
+    if (!(off < 0.1)) fail_msg("%s: gradients in mixed precision are off by %g", what, off);
+    det_module_free(m);
+    assert_fine();
+}
+
+static void test_autocast__layers_train_behind_others(void **state)
+{
+    (void)state;
+    det_tensor *image = det_randn(DET_F32, DET_DIMS(4, 8, 6, 6));
+    det_tensor *text = det_randn(DET_F32, DET_DIMS(4, 6, 8));
+#define IMAGE(layer) check_mixed(#layer, image, det_nn_conv2d(8, 8, .kernel = 3), layer)
+#define TEXT(layer) check_mixed(#layer, text, det_nn_linear(8, 8), layer)
+    IMAGE(det_nn_conv2d(8, 5, .kernel = 3, .padding = 1));
+    IMAGE(det_nn_conv2d(8, 16, .kernel = 3));
+    IMAGE(det_nn_conv2d(8, 5, .kernel = 1));
+    IMAGE(det_nn_conv_transpose2d(8, 5, .kernel = 3, .stride = 2));
+    IMAGE(det_nn_batch_norm2d(8));
+    IMAGE(det_nn_group_norm(2, 8));
+    IMAGE(det_nn_max_pool2d(2));
+    IMAGE(det_nn_avg_pool2d(2));
+    IMAGE(det_nn_adaptive_avg_pool2d(1, 1));
+    IMAGE(det_nn_adaptive_max_pool2d(2, 2));
+    IMAGE(det_nn_upsample(2, DET_BILINEAR, false));
+    IMAGE(det_nn_softmax(1));
+    IMAGE(det_nn_log_softmax(1));
+    IMAGE(det_nn_relu());
+    IMAGE(det_nn_silu());
+    TEXT(det_nn_linear(8, 5));
+    TEXT(det_nn_conv1d(6, 5, .kernel = 3));
+    TEXT(det_nn_batch_norm1d(6));
+    TEXT(det_nn_layer_norm(8));
+    TEXT(det_nn_rms_norm(8));
+    TEXT(det_nn_gelu());
+    TEXT(det_nn_tanh());
+    TEXT(det_nn_sigmoid());
+    TEXT(det_nn_leaky_relu(0.1));
+    TEXT(det_nn_elu(1));
+    TEXT(det_nn_rnn(8, 5, .batch_first = true));
+    TEXT(det_nn_lstm(8, 5, .batch_first = true, .bidirectional = true));
+    TEXT(det_nn_gru(8, 5, .batch_first = true));
+    TEXT(det_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16, .batch_first = true));
+}
+
 RUN_TESTS(TEST(test_dropout__acts_in_training_only), TEST(test_dropout2d__drops_whole_channels),
           TEST(test_batch_norm__counts_and_averages_in_training_only),
           TEST(test_embedding__gives_the_padding_row_no_gradient),
           TEST(test_rnn__final_states_are_the_ends_of_the_output),
           TEST(test_rnn__drops_between_layers_in_training_only), TEST(test_attention__masks),
           TEST(test_attention__drops_in_training_only),
-          TEST(test_transformer__causal_layers_do_not_look_ahead), TEST(test_upsample__rounds_down))
+          TEST(test_transformer__causal_layers_do_not_look_ahead), TEST(test_upsample__rounds_down),
+          TEST(test_autocast__layers_train_behind_others))
