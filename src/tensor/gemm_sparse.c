@@ -127,29 +127,38 @@ static void store_turned(const struct job *j, const struct gemm_block *b)
     store(j, &(struct gemm_block){b->col, b->n_cols, b->row, b->n_rows, turned, padded(b->n_rows)});
 }
 
+// Sums can be made in C itself if nothing else happens to them and its rows are whole vectors.
+static bool sums_in_c(const struct job *j, int64_t columns)
+{
+    return !j->turned && !j->g->accumulate && !gemm_finishes(j->g) && columns == padded(columns);
+}
+
 static void multiply_piece(void *ctx, int piece)
 {
     const struct job *j = ctx;
+    const struct gemm *g = j->g;
     int64_t panel = piece % j->n_panels, row = piece / j->n_panels * ROW_BLOCK;
-    int64_t m = MIN(j->g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
-    int64_t stride = padded(n);
-    float sums[ROW_BLOCK * MAX_COLUMNS];
+    int64_t m = MIN(g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
+    int64_t col = panel * j->width, b_stride = padded(n);
+    float own[ROW_BLOCK * MAX_COLUMNS];
+    bool in_c = sums_in_c(j, n);
+    float *sums = in_c ? j->c + row * g->ldc + col : own;
+    const struct gemm_block block = {row, m, col, n, sums, in_c ? g->ldc : b_stride};
     int64_t k = 0;
     do // k is not 0: has_zeros()
-        kernels->gemm_sparse(&(struct gemm_sparse){
-            .m = m,
-            .k = (int)MIN(j->g->k - k, (int64_t)GEMM_SPARSE_K),
-            .a = j->rows ? j->rows + row * padded(j->g->k) + k : j->a + row * j->g->a.rs + k,
-            .a_stride = j->rows ? padded(j->g->k) : j->g->a.rs,
-            .b = panel_memory(j, panel) + k * stride,
-            .b_stride = stride,
-            .width = (int)stride,
-            .c = sums,
-            .ldc = stride,
-            .accumulate = k > 0});
-    while ((k += GEMM_SPARSE_K) < j->g->k);
-    const struct gemm_block block = {row, m, panel * j->width, n, sums, stride};
-    (j->turned ? store_turned : store)(j, &block);
+        kernels->gemm_sparse(&(struct gemm_sparse){.m = m,
+                                                   .k = (int)MIN(g->k - k, (int64_t)GEMM_SPARSE_K),
+                                                   .a = j->rows ? j->rows + row * padded(g->k) + k
+                                                                : j->a + row * g->a.rs + k,
+                                                   .a_stride = j->rows ? padded(g->k) : g->a.rs,
+                                                   .b = panel_memory(j, panel) + k * b_stride,
+                                                   .b_stride = b_stride,
+                                                   .width = (int)b_stride,
+                                                   .c = sums,
+                                                   .ldc = block.ld,
+                                                   .accumulate = k > 0});
+    while ((k += GEMM_SPARSE_K) < g->k);
+    if (!in_c) (j->turned ? store_turned : store)(j, &block);
 }
 
 static void plan(struct job *j)

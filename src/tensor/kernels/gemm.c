@@ -220,8 +220,8 @@ INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end,
     enum { AHEAD = 16 }; // rows: they may be pages apart, where the processor does not look itself
     for (int64_t k = 0; k < k_end; k++, out += padded) {
         const char *soon = (const char *)b + (k + AHEAD) * rs * (bf16 ? 2 : 4);
-        __builtin_prefetch(soon);
-        __builtin_prefetch(soon + (padded - 1) * (bf16 ? 2 : 4));
+        for (int line = 0; line < width * (bf16 ? 2 : 4); line += 64)
+            __builtin_prefetch(soon + line);
         int j = 0;
         for (; j + LANES <= width; j += LANES)
             vf_store(out + j, vf_load_as(b, bf16, k * rs + j));
