@@ -17,7 +17,7 @@ enum {
     WORTH_THREADS = 128 << 10, // multiply-adds; below, waking a thread costs more than it gives
     ROW_BLOCK = 96,            // rows of A per piece
     PACKED_ROW_BLOCK = 48,     // the same where A is packed by the piece: half of a small cache
-    K_SLICE = 1024,            // rows of A that long stay in the second-level cache
+    K_SLICE = 1024,            // a block of rows that long stays in the second-level cache
     PIECES = 16,               // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,        // the same where each piece has to pack its A
     PIECE_WORK = 512 << 10,    // multiply-adds that make a piece worth its own claim
