@@ -132,8 +132,8 @@ struct tls_identity {
     struct tls_identity *before;
 };
 
-static int identity_new(const struct buf *cert, const struct buf *key, struct tls_identity **out,
-                        det_err *err)
+static struct tls_identity *identity_new(const struct buf *cert, const struct buf *key,
+                                         det_err *err)
 {
     const gnutls_datum_t chain = datum_of(cert), private = datum_of(key);
     struct tls_identity *t = xcalloc(1, sizeof *t);
@@ -141,24 +141,23 @@ static int identity_new(const struct buf *cert, const struct buf *key, struct tl
     if (rc >= 0)
         rc = gnutls_certificate_set_x509_key_mem(t->credentials, &chain, &private,
                                                  GNUTLS_X509_FMT_PEM);
-    if (rc >= 0) {
-        *out = t;
-        return 0;
-    }
+    if (rc >= 0) return t;
     tls_forget(t);
-    return det_fail(err, DET_EINVAL, "the certificate cannot be used: %s", gnutls_strerror(rc));
+    det_fail(err, DET_EINVAL, "the certificate cannot be used: %s", gnutls_strerror(rc));
+    return NULL;
 }
 
 int tls_renew(struct tls_identity **latest, const char *cert_file, const char *key_file,
               det_err *err)
 {
     struct buf cert = BUF_INIT(TLS_MAX_PEM_BYTES), key = BUF_INIT(TLS_MAX_PEM_BYTES);
-    struct tls_identity *t = NULL;
     int rc = tls_read(cert_file, key_file, &cert, &key, err);
-    if (!rc) rc = identity_new(&cert, &key, &t, err);
-    if (!rc) {
+    struct tls_identity *t = rc ? NULL : identity_new(&cert, &key, err);
+    if (t) {
         t->before = *latest;
         *latest = t;
+    } else if (!rc) {
+        rc = DET_EINVAL;
     }
     if (key.ptr) explicit_bzero(key.ptr, key.len);
     buf_done(&cert);

@@ -28,12 +28,13 @@ static uint64_t *place_of(const struct names *s, uint64_t hash)
 
 static void grow(struct names *s)
 {
-    struct names larger = {s->key, .n = s->n, .cap = s->cap ? 2 * s->cap : 256};
-    larger.items = xcalloc(larger.cap, sizeof *larger.items);
-    for (size_t i = 0; i < s->cap; i++)
-        if (s->items[i]) *place_of(&larger, s->items[i]) = s->items[i];
-    free(s->items);
-    *s = larger;
+    uint64_t *old = s->items;
+    size_t n_old = s->cap;
+    s->cap = n_old ? 2 * n_old : 256;
+    s->items = xcalloc(s->cap, sizeof *s->items);
+    for (size_t i = 0; i < n_old; i++)
+        if (old[i]) *place_of(s, old[i]) = old[i];
+    free(old);
 }
 
 // Returns false if it was there already.

@@ -15,20 +15,25 @@ static const struct attr_field conv_attrs[] = {
 
 // --- shapes
 
-// Asked when the operation is recorded: autocast may be another when it is run, and is off in
-// backward.
-static int conv_check_types(struct node *n)
+static int conv_check_floats(const struct node *n)
 {
-    const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !det_dtype_is_float((det_dtype)n->in[i]->dtype))
             return node_fail(n, DET_EDTYPE, "input %d is %s, wants floats", i,
                              det_dtype_name((det_dtype)n->in[i]->dtype));
+    return 0;
+}
+
+// Asked when the operation is recorded: autocast may be another when it is run, and is off in
+// backward.
+static int conv_check_types(const struct node *n)
+{
+    const det_tensor *x = n->in[0], *w = n->in[1], *b = n->in[2];
     bool mixed = x->dtype != w->dtype || (b && b->dtype != w->dtype);
     if (mixed && !det_autocast())
         return node_fail(n, DET_EDTYPE, "input is %s, weight %s; all must be of one type",
                          det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)w->dtype));
-    return 0;
+    return conv_check_floats(n);
 }
 
 static int conv_check_dims(struct node *n)
@@ -75,7 +80,7 @@ int conv_describe(struct node *n, struct conv *s)
         return node_fail(n, DET_ESHAPE,
                          "input is %s, weight %s with %lld groups wants %lld channels",
                          TENSOR_TEXT(x), TENSOR_TEXT(w), (long long)s->groups,
-                         (long long)(w->shape[1] * s->groups));
+                         (long long)w->shape[1] * s->groups);
     if (b && (b->ndim != 1 || b->shape[0] != s->oc))
         return node_fail(n, DET_ESHAPE, "bias is %s, weight %s wants %lld", TENSOR_TEXT(b),
                          TENSOR_TEXT(w), (long long)s->oc);
@@ -232,8 +237,8 @@ static int conv_backward_op(struct node *n)
 static const char *const conv2d_cases[] = {
     "x:f[a,1,9,8] w:f[5,1,5,5] b:f[5]; ; F.conv2d(x, w, b)",
     "x:f[a,3,9,8] w:f[5,3,3,3] -; stride=2 padding=1; F.conv2d(x, w, None, 2, 1)",
-    "x:f[2,4,9,11] w:f[6,4,3,2] b:f[6]; stride=2,1 padding=1,2 dilation=2,1; "
-    "F.conv2d(x, w, b, (2,1), (1,2), (2,1))",
+    ("x:f[2,4,9,11] w:f[6,4,3,2] b:f[6]; stride=2,1 padding=1,2 dilation=2,1; "
+     "F.conv2d(x, w, b, (2,1), (1,2), (2,1))"),
     "x:f[2,6,7,7] w:f[4,3,3,3] b:f[4]; padding=1 groups=2; F.conv2d(x, w, b, 1, 1, 1, 2)",
     "x:f[2,5,7,7] w:f[5,1,3,3] b:f[5]; padding=1 groups=5; F.conv2d(x, w, b, 1, 1, 1, 5)",
     "x:f[a,5,4,6] w:f[7,5,1,1] b:f[7]; ; F.conv2d(x, w, b)",

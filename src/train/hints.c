@@ -44,7 +44,7 @@ static void warn_of_nan(struct training *run)
     run->has_nan = true;
     training_warn(run, "metric '%s' of batch %lld is not a number; is the learning rate too high?",
                   det_metrics_name(run->batch_rows, column),
-                  (long long)(run->state.batches - det_metrics_rows(run->batch_rows) + row));
+                  (long long)run->state.batches - det_metrics_rows(run->batch_rows) + row);
 }
 
 static void warn_of_idle_optimizers(struct training *run)
