@@ -152,12 +152,12 @@ int user_result(const det_context *ctx, int rc, det_err *err)
 {
     det_err raised;
     int raised_rc = ctx->setup.engine->check(&raised);
+    if (!rc && !raised_rc) return det_ok(err); // what it failed at, it has coped with
     if (rc && err->code) return err->code;
-    if (raised_rc)
-        *err = raised;
-    else if (rc)
-        det_fail(err, DET_EINVAL, "it returned %d, and no reason (det_fail)", rc);
-    return err->code;
+    if (!raised_rc)
+        return det_fail(err, DET_EINVAL, "it returned %d, and no reason (det_fail)", rc);
+    *err = raised;
+    return raised_rc;
 }
 
 int callback_result(det_context *ctx, int rc, const char *name, const char *member, det_err *err)

@@ -149,6 +149,7 @@ static int train_batch(struct training *run, const det_value *batch, int64_t epo
     const det_step step = {batch, epoch_idx, run->state.batches, run->ctx->models[0]};
     run->engine->begin(random_step(run));
     metrics_begin_row(run->batch_rows);
+    det_ok(err);
     int rc = run->trial->ops->train_batch(run->trial->self, &step, run->batch_rows, err);
     if (!rc && run->trial->ops->build_model) rc = step_for_trial(run, err);
     if (!rc) context_batch_end(run->ctx);

@@ -20,6 +20,7 @@ static int evaluate_batch(struct training *run, const det_value *batch, int64_t 
     const det_step step = {batch, run->state.epochs, batch_idx, run->ctx->models[0]};
     run->engine->begin(random_step(run, batch_idx));
     metrics_begin_row(run->validation_rows);
+    det_ok(err);
     int rc = run->trial->ops->evaluate_batch(run->trial->self, &step, run->validation_rows, err);
     rc = user_result(run->ctx, rc, err);
     run->engine->end();

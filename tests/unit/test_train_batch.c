@@ -226,6 +226,24 @@ static void test_batch__has_a_reason_to_fail(void **state)
     fail_with(&ops, hparams, DET_EINVAL, "metric 'loss' is reported twice");
 }
 
+static int coping_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step;
+    det_fail(err, DET_ENOTFOUND, "no file with weights; those drawn will do");
+    det_metric(out, "loss", 1);
+    return 0;
+}
+
+static void test_batch__may_cope_with_failures(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.train_batch = coping_train_batch;
+    det_trainer *t = det_init(.hparams = "{learning_rate: 1, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(2));
+    det_trainer_free(t);
+}
+
 static int idle_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 {
     struct onevar *m = self;
@@ -490,40 +508,37 @@ static int manual_train_batch(void *self, const det_step *step, det_metrics *out
     return det_check(err);
 }
 
-static void test_amp__leaves_a_wrapped_scaler_to_the_trial(void **state)
+static void train_manually(int n_batches, int aggregation)
 {
-    (void)state;
     det_trial_ops ops = OneVarTrial;
     ops.size = sizeof(struct manual);
     ops.init = manual_init;
     ops.train_batch = manual_train_batch;
     memset(&training, 0, sizeof training);
     det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
-    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(9), LOG_TO(&training),
-             .reporting_period = det_batches(1));
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(n_batches), LOG_TO(&training),
+             .reporting_period = det_batches(1), .aggregation_frequency = aggregation);
+    det_trainer_free(t);
+}
+
+static void test_amp__leaves_a_wrapped_scaler_to_the_trial(void **state)
+{
+    (void)state;
+    train_manually(9, 1);
     assert_near(training.loss[2], 65536, 0);
     assert_near(training.loss[3], 131072, 0);
     assert_near(training.loss[8], 262144, 0);
     for (int n = 0; n < 9; n++)
         assert_near(training.weight[n], 1 - pow(0.98, n + 1), 1e-6);
-    det_trainer_free(t);
 }
 
 static void test_amp__a_scaler_of_the_trial_goes_with_aggregation(void **state)
 {
     (void)state;
-    det_trial_ops ops = OneVarTrial;
-    ops.size = sizeof(struct manual);
-    ops.init = manual_init;
-    ops.train_batch = manual_train_batch;
-    memset(&training, 0, sizeof training);
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
-    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(8), LOG_TO(&training),
-             .reporting_period = det_batches(1), .aggregation_frequency = 2);
+    train_manually(8, 2);
     assert_near(training.loss[6], 65536, 0);
     assert_near(training.loss[7], 131072, 0); // after four steps
     assert_near(training.weight[7], 1 - pow(0.98, 4), 1e-6);
-    det_trainer_free(t);
 }
 
 static int stepping_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
@@ -710,6 +725,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_batch_size__is_checked_before_init),
     TEST(test_nan__is_told_once),
     TEST(test_batch__has_a_reason_to_fail),
+    TEST(test_batch__may_cope_with_failures),
     TEST(test_hints__optimizers_without_gradients_are_pointed_out),
     TEST(test_hints__parameters_of_no_model_are_pointed_out),
     TEST(test_amp__leaves_a_wrapped_scaler_to_the_trial),
