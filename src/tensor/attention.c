@@ -52,11 +52,6 @@ struct attention_dropout attention_dropout_of(const struct attention *a)
                                       .row_blocks = (a->keys + 3) / 4};
 }
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static struct attention_job job_new(const struct attention *a)
 {
     struct attention_job j = {.a = a};

@@ -38,11 +38,6 @@ struct job {
     int panel_group, n_panel_groups; // panels per piece
 };
 
-static int64_t divide_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
-
 static int panel_columns(const struct job *j, int panel)
 {
     return (int)MIN(j->n_cols - (int64_t)panel * j->panel_width, (int64_t)j->panel_width);
@@ -63,7 +58,7 @@ static void pack_piece(void *ctx, int panel)
     float *to = panel_memory(j, panel);
     kernels->gemm_pack(matrix_at(b, j->b, 0, col), b->dtype == DET_BF16, b->rs, b->cs, j->g->k,
                        width, to);
-    if (j->rounded) kernels->gemm_round(to, j->g->k * ((width + lanes - 1) / lanes * lanes));
+    if (j->rounded) kernels->gemm_round(to, j->g->k * round_up(width, lanes));
 }
 
 void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *slope)
@@ -119,7 +114,7 @@ static void multiply_panel(const struct job *j, const struct rows *r, int panel,
                              .a_stride = g->a.rs,
                              .a_tiles = packed_a,
                              .b = panel_memory(j, panel),
-                             .b_stride = divide_up(width, lanes) * lanes,
+                             .b_stride = round_up(width, lanes),
                              .width = width,
                              .c = c,
                              .ldc = r->ld,
@@ -183,7 +178,7 @@ static void plan_pieces(struct job *j, bool shared)
     j->tile_rows = kernels->gemm_rows(j->panel_width);
     int64_t tiles = divide_up(g->m, j->tile_rows);
     int64_t blocks = divide_up(g->m, packs_a(j) ? PACKED_ROW_BLOCK : ROW_BLOCK);
-    j->n_row_blocks = MIN(divide_up(blocks, threads) * threads, tiles);
+    j->n_row_blocks = MIN(round_up(blocks, threads), tiles);
     int64_t wanted = threads == 1 ? 1 : (packs_a(j) ? PACKING_PIECES : PIECES) * threads;
     wanted = MIN(wanted, MAX(g->m * j->n_cols * g->k / PIECE_WORK, (int64_t)1));
     int64_t groups = MIN(divide_up(wanted, j->n_row_blocks), j->n_panels);
@@ -206,7 +201,7 @@ static int gemm_one(const struct gemm *g, const void *a, const void *b, char *c,
     int64_t per_panel = g->k * j.panel_width;
     int64_t panels_at_once = MAX((int64_t)1, PACK_MAX / MAX(per_panel, (int64_t)1));
     int64_t cols_at_once = MIN(panels_at_once * j.panel_width, g->n);
-    int64_t padded = divide_up(cols_at_once, j.panel_width) * j.panel_width;
+    int64_t padded = round_up(cols_at_once, j.panel_width);
     j.packed = scratch(SCRATCH_A, (size_t)(padded * g->k) * sizeof(float));
     if (!j.packed) return DET_ENOMEM;
     for (j.first_col = 0; j.first_col < g->n; j.first_col += cols_at_once) {

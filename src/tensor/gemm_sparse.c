@@ -60,8 +60,7 @@ enum sparse_side sparse_side(const struct gemm *g, const void *a, const void *b)
 
 static int64_t padded(int64_t columns)
 {
-    int64_t lanes = kernels->gemm_lanes();
-    return (columns + lanes - 1) / lanes * lanes;
+    return round_up(columns, kernels->gemm_lanes());
 }
 
 static int64_t panel_columns(const struct job *j, int64_t panel)

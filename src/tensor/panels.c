@@ -11,11 +11,6 @@ static const struct bf16_unit *unit_of(const struct panels *b)
     return b->bf16 ? bf16_unit() : NULL;
 }
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static int panel_width(const struct panels *b)
 {
     const struct bf16_unit *unit = unit_of(b);
