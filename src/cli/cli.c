@@ -1,24 +1,18 @@
 // Unit cli.c: cli_main(): from argv to a row of the command table.
 #include "cli/cli.h"
 
-#include "base/assert.h"
 #include "base/nearest.h"
 #include "cli/command.h"
 #include <stdlib.h>
 
 // --- short forms
 
-const struct short_noun short_nouns[] = {{"e", "experiment"}, {"t", "trial"}, {"c", "checkpoint"},
+const struct short_word short_nouns[] = {{"e", "experiment"}, {"t", "trial"}, {"c", "checkpoint"},
                                          {"j", "job"},        {"s", "slot"},  {"u", "user"},
                                          {"tpl", "template"}, {NULL, NULL}};
-
-static const struct {
-    const char *shorter, *verb;
-} verbs[] = {{"ls", "list"},
-             {"lt", "list-trials"},
-             {"lc", "list-checkpoints"},
-             {"rm", "delete"},
-             {"rm", "remove"}};
+const struct short_word short_verbs[] = {
+    {"ls", "list"},   {"lt", "list-trials"}, {"lc", "list-checkpoints"},
+    {"rm", "delete"}, {"rm", "remove"},      {NULL, NULL}};
 
 static bool has_verb(const char *noun, const char *verb)
 {
@@ -31,11 +25,11 @@ static bool has_verb(const char *noun, const char *verb)
 
 static void expand(char **words, int n)
 {
-    for (const struct short_noun *s = short_nouns; s->noun; s++)
-        if (!strcmp(words[0], s->shorter)) words[0] = (char *)(uintptr_t)s->noun;
-    for (size_t i = 0; n > 1 && i < STATIC_LEN(verbs); i++)
-        if (!strcmp(words[1], verbs[i].shorter) && has_verb(words[0], verbs[i].verb))
-            words[1] = (char *)(uintptr_t)verbs[i].verb;
+    for (const struct short_word *s = short_nouns; s->word; s++)
+        if (!strcmp(words[0], s->shorter)) words[0] = (char *)(uintptr_t)s->word;
+    for (const struct short_word *s = short_verbs; n > 1 && s->word; s++)
+        if (!strcmp(words[1], s->shorter) && has_verb(words[0], s->word))
+            words[1] = (char *)(uintptr_t)s->word;
 }
 
 // --- commands

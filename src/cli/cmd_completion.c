@@ -16,8 +16,8 @@ static void add_nouns(struct buf *out)
 
 static void add_short_nouns(struct buf *out)
 {
-    for (const struct short_noun *s = short_nouns; s->noun; s++)
-        buf_printf(out, "    %s) noun=%s ;;\n", s->shorter, s->noun);
+    for (const struct short_word *s = short_nouns; s->word; s++)
+        buf_printf(out, "    %s) noun=%s ;;\n", s->shorter, s->word);
 }
 
 // Two-word verbs first: the shell takes the first pattern that fits.

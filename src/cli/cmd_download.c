@@ -1,7 +1,6 @@
 // Unit cmd_download.c: brings files of the master here: model definitions, checkpoints.
 #include "cli/cmd.h"
 
-#include "base/assert.h"
 #include "base/path.h"
 #include "cli/remote.h"
 #include "sys/fs.h"
@@ -158,25 +157,13 @@ static const struct option download_options[] = {MASTER_OPTION};
 static const struct option trial_options[] = {
     {"best", 0, NULL, "The one with the best validation instead."}, MASTER_OPTION};
 
-#define DOWNLOAD(symbol, noun_, verb_, args_, run_, help_, example_) \
-    DOWNLOAD_WITH(download_options, symbol, noun_, verb_, args_, run_, help_, example_)
-#define DOWNLOAD_WITH(options_, symbol, noun_, verb_, args_, run_, help_, example_) \
-    const struct command symbol = {.noun = noun_,                                   \
-                                   .verb = verb_,                                   \
-                                   .args = args_,                                   \
-                                   .min_args = 1,                                   \
-                                   .max_args = 2,                                   \
-                                   .help = help_,                                   \
-                                   .example = example_,                             \
-                                   .options = options_,                             \
-                                   .n_options = STATIC_LEN(options_),               \
-                                   .run = run_};
-
-DOWNLOAD(cmd_checkpoint_download, "checkpoint", "download", "UUID [DIR]", run_checkpoint_download,
-         "Downloads a checkpoint into a folder. It is named like it if none is given.",
-         "det checkpoint download 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 best")
-DOWNLOAD_WITH(trial_options, cmd_trial_download, "trial", "download", "ID [DIR]",
-              run_trial_download, "Downloads the latest checkpoint of a trial.",
-              "det trial download 12 folder --best")
-DOWNLOAD(cmd_experiment_model_def, "experiment", "download-model-def", "ID [FILE]", run_model_def,
-         "Downloads the code of an experiment.", "det experiment download-model-def 7")
+COMMAND(cmd_checkpoint_download, "checkpoint", "download", "UUID [DIR]", 1, 2, download_options,
+        run_checkpoint_download,
+        "Downloads a checkpoint into a folder. It is named like it if none is given.",
+        "det checkpoint download 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 best")
+COMMAND(cmd_trial_download, "trial", "download", "ID [DIR]", 1, 2, trial_options,
+        run_trial_download, "Downloads the latest checkpoint of a trial.",
+        "det trial download 12 folder --best")
+COMMAND(cmd_experiment_model_def, "experiment", "download-model-def", "ID [FILE]", 1, 2,
+        download_options, run_model_def, "Downloads the code of an experiment.",
+        "det experiment download-model-def 7")

@@ -1,7 +1,6 @@
 // Unit cmd_follow.c: det experiment logs, wait and config, det trial logs, det job logs.
 #include "cli/cmd.h"
 
-#include "base/assert.h"
 #include "base/number.h"
 #include "cli/follow.h"
 #include "cli/show.h"
@@ -84,17 +83,8 @@ static const struct option log_options[] = {
     {"tail", 0, "N", "Shows the last N lines only."},
 };
 
-#define LOGS(symbol, noun_, run_, help_, example_)                       \
-    const struct command symbol = {.noun = noun_,                        \
-                                   .verb = "logs",                       \
-                                   .args = "ID",                         \
-                                   .min_args = 1,                        \
-                                   .max_args = 1,                        \
-                                   .help = help_,                        \
-                                   .example = example_,                  \
-                                   .options = log_options,               \
-                                   .n_options = STATIC_LEN(log_options), \
-                                   .run = run_};
+#define LOGS(symbol, noun_, run_, help_, example_) \
+    COMMAND(symbol, noun_, "logs", "ID", 1, 1, log_options, run_, help_, example_)
 
 LOGS(cmd_trial_logs, "trial", run_trial_logs, "Shows what a trial printed.", "det trial logs 12 -f")
 LOGS(cmd_experiment_logs, "experiment", run_experiment_logs,

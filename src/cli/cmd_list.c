@@ -2,7 +2,6 @@
 // of `views`: what to ask the master for, and which members to show.
 #include "cli/cmd.h"
 
-#include "base/assert.h"
 #include "cli/remote.h"
 #include "cli/show.h"
 
@@ -220,16 +219,7 @@ static const struct option checkpoint_options[] = {
 #define VIEW(symbol, noun_, verb_, args_, n, help_, example_) \
     VIEW_WITH(view_options, symbol, noun_, verb_, args_, n, help_, example_)
 #define VIEW_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
-    const struct command symbol = {.noun = noun_,                            \
-                                   .verb = verb_,                            \
-                                   .args = args_,                            \
-                                   .min_args = n,                            \
-                                   .max_args = n,                            \
-                                   .help = help_,                            \
-                                   .example = example_,                      \
-                                   .options = options_,                      \
-                                   .n_options = STATIC_LEN(options_),        \
-                                   .run = run_view};
+    COMMAND(symbol, noun_, verb_, args_, n, n, options_, run_view, help_, example_)
 
 VIEW_WITH(experiment_options, cmd_experiment_list, "experiment", "list", "", 0,
           "Lists experiments, the newest first.", "det experiment list")

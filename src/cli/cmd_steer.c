@@ -2,9 +2,8 @@
 // and so on. A command is one row of `requests`.
 #include "cli/cmd.h"
 
-#include "base/assert.h"
 #include "base/number.h"
-#include "cli/remote.h"
+#include "cli/follow.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -131,9 +130,7 @@ static void tell_end(struct remote *r, const char *id, struct buf *done)
 {
     const struct doc *e = doc_find(remote_get(r, "/experiments/%s", id), "experiment");
     const char *state = doc_text(e, "state");
-    bool ended = !strcmp(state, "STATE_COMPLETED") || !strcmp(state, "STATE_CANCELED") ||
-                 !strcmp(state, "STATE_ERROR");
-    if (!ended) return;
+    if (!follow_has_ended(state)) return;
     buf_clear(done);
     buf_printf(done, "Experiment %s has ended: %s.\n", id, state + strlen("STATE_"));
 }
@@ -176,16 +173,7 @@ static const struct option delete_options[] = {MASTER_OPTION, {"yes", 'y', NULL,
 #define REQUEST(symbol, noun_, verb_, args_, n, help_, example_) \
     REQUEST_WITH(request_options, symbol, noun_, verb_, args_, n, help_, example_)
 #define REQUEST_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
-    const struct command symbol = {.noun = noun_,                               \
-                                   .verb = verb_,                               \
-                                   .args = args_,                               \
-                                   .min_args = n,                               \
-                                   .max_args = n,                               \
-                                   .help = help_,                               \
-                                   .example = example_,                         \
-                                   .options = options_,                         \
-                                   .n_options = STATIC_LEN(options_),           \
-                                   .run = run_request};
+    COMMAND(symbol, noun_, verb_, args_, n, n, options_, run_request, help_, example_)
 
 REQUEST(cmd_experiment_pause, "experiment", "pause", "ID", 1,
         "Lets an experiment save checkpoints and give its slots back. 'activate' goes on.",

@@ -1,7 +1,6 @@
 // Unit cmd_user.c: det user login, logout, create, change-password; det template set.
 #include "cli/cmd.h"
 
-#include "base/assert.h"
 #include "cli/remote.h"
 #include "sys/fs.h"
 #include <stdio.h>
@@ -191,34 +190,23 @@ static const struct option plain_options[] = {MASTER_OPTION};
 static const struct option create_options[] = {MASTER_OPTION,
                                                {"admin", 0, NULL, "May manage users and slots."}};
 
-#define USER(symbol, noun_, verb_, args_, least, most, options_, run_, help_, example_) \
-    const struct command symbol = {.noun = noun_,                                       \
-                                   .verb = verb_,                                       \
-                                   .args = args_,                                       \
-                                   .min_args = least,                                   \
-                                   .max_args = most,                                    \
-                                   .help = help_,                                       \
-                                   .example = example_,                                 \
-                                   .options = options_,                                 \
-                                   .n_options = STATIC_LEN(options_),                   \
-                                   .run = run_};
-
-USER(cmd_user_login, "user", "login", "NAME", 1, 1, plain_options, run_login,
-     "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, or from "
-     "a line of standard input.",
-     "det user login ada")
-USER(cmd_user_logout, "user", "logout", "", 0, 0, plain_options, run_logout,
-     "Logs out and forgets the token.", "det user logout")
-USER(cmd_user_create, "user", "create", "NAME", 1, 1, create_options, run_user_create,
-     "Creates a user.", "det user create ada")
-USER(cmd_user_change_password, "user", "change-password", "[NAME]", 0, 1, plain_options,
-     run_change_password, "Changes a password: your own, or, for admins, that of others.",
-     "det user change-password")
-USER(cmd_user_activate, "user", "activate", "NAME", 1, 1, plain_options, run_activate,
-     "Lets a user log in again.", "det user activate ada")
-USER(cmd_user_deactivate, "user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
-     "Ends the sessions of a user, who cannot log in until 'det user activate'.",
-     "det user deactivate ada")
-USER(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
-     "Stores a part of a configuration that experiments can be created with.",
-     "det template set gpu gpu.yaml")
+COMMAND(
+    cmd_user_login, "user", "login", "NAME", 1, 1, plain_options, run_login,
+    "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, or from "
+    "a line of standard input.",
+    "det user login ada")
+COMMAND(cmd_user_logout, "user", "logout", "", 0, 0, plain_options, run_logout,
+        "Logs out and forgets the token.", "det user logout")
+COMMAND(cmd_user_create, "user", "create", "NAME", 1, 1, create_options, run_user_create,
+        "Creates a user.", "det user create ada")
+COMMAND(cmd_user_change_password, "user", "change-password", "[NAME]", 0, 1, plain_options,
+        run_change_password, "Changes a password: your own, or, for admins, that of others.",
+        "det user change-password")
+COMMAND(cmd_user_activate, "user", "activate", "NAME", 1, 1, plain_options, run_activate,
+        "Lets a user log in again.", "det user activate ada")
+COMMAND(cmd_user_deactivate, "user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
+        "Ends the sessions of a user, who cannot log in until 'det user activate'.",
+        "det user deactivate ada")
+COMMAND(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
+        "Stores a part of a configuration that experiments can be created with.",
+        "det template set gpu gpu.yaml")

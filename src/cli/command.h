@@ -3,15 +3,29 @@
 #pragma once
 
 #include "args/args.h"
+#include "base/assert.h"
 
 extern const struct command *const commands[];
 extern const size_t n_commands;
 
-// Nouns that may be written shorter; ends with NULLs.
-struct short_noun {
-    const char *shorter, *noun;
+// A row of the table for commands that differ in little.
+#define COMMAND(symbol, noun_, verb_, args_, least, most, options_, run_, help_, example_) \
+    const struct command symbol = {.noun = noun_,                                          \
+                                   .verb = verb_,                                          \
+                                   .args = args_,                                          \
+                                   .min_args = least,                                      \
+                                   .max_args = most,                                       \
+                                   .help = help_,                                          \
+                                   .example = example_,                                    \
+                                   .options = options_,                                    \
+                                   .n_options = STATIC_LEN(options_),                      \
+                                   .run = run_};
+
+// Words that may be written shorter; both end with NULLs. A verb only where the noun has it.
+struct short_word {
+    const char *shorter, *word;
 };
-extern const struct short_noun short_nouns[];
+extern const struct short_word short_nouns[], short_verbs[];
 
 // Help goes to stdout. noun NULL: all commands; verb NULL: all commands of the noun. EXIT_USAGE if
 // there is none.

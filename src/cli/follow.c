@@ -83,7 +83,7 @@ int follow_logs(struct remote *r, int64_t trial, bool follow, int64_t tail)
 
 // --- progress
 
-static bool has_ended(const char *state)
+bool follow_has_ended(const char *state)
 {
     static const char *const ends[] = {"STATE_COMPLETED", "STATE_CANCELED", "STATE_ERROR",
                                        "STATE_DELETED"};
@@ -144,7 +144,7 @@ int follow_experiment(struct remote *r, int64_t id)
         const struct doc *answer = remote_get(r, "/experiments/%lld", (long long)id);
         const struct doc *experiment = doc_find(answer, "experiment");
         if (!experiment) return EXIT_FAILED;
-        bool ended = has_ended(doc_text(experiment, "state"));
+        bool ended = follow_has_ended(doc_text(experiment, "state"));
         if (terminal) draw(experiment, ended);
         if (ended) return report_end(r, experiment);
     }
@@ -160,7 +160,7 @@ int follow_first_trial(struct remote *r, int64_t id)
         trial = doc_whole(list->first, "id");
         const struct doc *answer = remote_get(r, "/experiments/%lld", (long long)id);
         if (!answer) return EXIT_FAILED;
-        if (!trial && has_ended(doc_text(doc_find(answer, "experiment"), "state"))) break;
+        if (!trial && follow_has_ended(doc_text(doc_find(answer, "experiment"), "state"))) break;
     }
     if (trial && follow_logs(r, trial, true, -1)) return EXIT_FAILED;
     return follow_experiment(r, id);

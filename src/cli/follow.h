@@ -7,6 +7,9 @@
 // last so many; negative: all.
 int follow_logs(struct remote *r, int64_t trial, bool follow, int64_t tail);
 
+// Whether an experiment in this state will not change any more.
+bool follow_has_ended(const char *state);
+
 // Waits for an experiment to end, with a progress bar on a terminal. EXIT_OK if it completed.
 int follow_experiment(struct remote *r, int64_t experiment);
 

@@ -17,6 +17,13 @@ bool help_is_begun(const char *noun, const char *verb)
     return false;
 }
 
+static void add_short_words(struct buf *out, const struct short_word *words)
+{
+    for (const struct short_word *s = words; s->word; s++)
+        buf_printf(out, "%s%s %s", s == words ? "  " : ", ", s->shorter, s->word);
+    buf_addc(out, '\n');
+}
+
 int help_print(const char *noun, const char *verb)
 {
     struct buf out = BUF_INIT(1 << 20);
@@ -29,10 +36,12 @@ int help_print(const char *noun, const char *verb)
         only = n++ ? NULL : commands[i];
         help_summary(commands[i], &out);
     }
-    buf_addz(&out,
-             "\n'det help COMMAND' says more about one of them. Short forms: e, t, c, j, s,\n"
-             "u, tpl for experiment, trial, checkpoint, job, slot, user, template; ls, rm, lt,\n"
-             "lc for list, delete, list-trials, list-checkpoints.\n");
+    buf_addz(&out, "\n'det help COMMAND' says more about one of them.\n");
+    if (!noun) {
+        buf_addz(&out, "Shorter words:\n");
+        add_short_words(&out, short_nouns);
+        add_short_words(&out, short_verbs);
+    }
     if (only && noun) {
         buf_clear(&out);
         help_command(only, &out);
