@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Compares modules, optimizers, schedules and whole models with torch: nn_parity.py PROGRAM [NAME...].
+"""Compares modules, optimizers, schedules and whole models with torch: nn_parity.py PROGRAM [--patient] [NAME...].
 
 Both sides start from torch's weights and take the same 100 steps. Every output, gradient and final weight of a
 module, and every parameter after every step of an optimizer must be within 1e-5 of torch's, relative to the
-largest value of the tensor; learning rates and momentums within 1e-12. Training the models must follow torch's
-loss within 1e-3. State dicts go both ways.
+largest value of the tensor; learning rates and momentums within 1e-12. Training the models must not part from torch in f64
+by more than a few times what torch in f32 does. State dicts go both ways.
 """
 import copy
 import math
@@ -28,6 +28,7 @@ warnings.filterwarnings('ignore')
 torch.manual_seed(1)
 STEPS = 100
 MODEL_TOLERANCE = 1e-4  # of a loss, beyond what rounding does to torch
+PATIENT = '--patient' in sys.argv
 
 
 class Program:
@@ -496,9 +497,9 @@ def worst_difference(losses, exact):
 
 def beyond_torch(drift, m, case, batches, exact):
     """Rounding grows from step to step, and by leaps where it decides a ReLU: as far as torch in f32 is from torch in f64 we may be,
-    a few times. Where torch's own way was smooth, it is asked again, from weights that differ in their last bits."""
+    a few times. --patient asks torch again where its own way was smooth, from weights that differ in their last bits."""
     torch_drift = 0
-    for seed in range(16):
+    for seed in range(16 if PATIENT else 1):
         torch_drift = max(torch_drift, worst_difference(torch_losses(nudged(m, seed), case, batches)[1], exact))
         if drift <= 4 * torch_drift + MODEL_TOLERANCE:
             return 0
@@ -537,7 +538,7 @@ TABLES = [  # name of the table, cases, check, tolerance of each result
 
 
 def main():
-    program, wanted = Program(sys.argv[1]), sys.argv[2:]
+    program, wanted = Program(sys.argv[1]), [a for a in sys.argv[2:] if a != '--patient']
     bad, checked = 0, 0
     for table, cases, check, tolerances, tolerance in TABLES:
         for name, case in cases.items():
