@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Compares modules, optimizers, schedules and whole models with torch: nn_parity.py PROGRAM [--patient] [NAME...].
+"""Compares modules, optimizers, schedules and whole models with torch: nn_parity.py PROGRAM [NAME...].
 
 Both sides start from torch's weights and take the same 100 steps. Every output, gradient and final weight of a
 module, and every parameter after every step of an optimizer must be within 1e-5 of torch's, relative to the
-largest value of the tensor; learning rates and momentums within 1e-12. Training the models must not part from torch in f64
-by more than a few times what torch in f32 does. State dicts go both ways.
+largest value of the tensor; learning rates and momentums within 1e-12. All losses of a model must be within 1e-5 of those of a
+run of torch. State dicts go both ways.
 """
 import copy
 import math
@@ -27,8 +27,7 @@ import models
 warnings.filterwarnings('ignore')
 torch.manual_seed(1)
 STEPS = 100
-MODEL_TOLERANCE = 1e-4  # of a loss, beyond what rounding does to torch
-PATIENT = '--patient' in sys.argv
+TORCH_RUNS = 64
 
 
 class Program:
@@ -432,8 +431,8 @@ def check_schedule(program, name, case):
 # --- whole models
 
 class Model:
-    def __init__(self, make, batch, loss, optimizer):
-        self.make, self.batch, self.loss, self.optimizer = make, batch, loss, optimizer
+    def __init__(self, make, batch, loss, optimizer, chaotic=False):
+        self.make, self.batch, self.loss, self.optimizer, self.chaotic = make, batch, loss, optimizer, chaotic
 
 
 def images(shape, classes):
@@ -470,7 +469,7 @@ MODELS = {
                    lambda p: O.SGD(p, 0.01, 0.9)),
     'mlp': Model(models.mlp, images((32, 784), 10), F.cross_entropy, O.Adam),
     'resnet': Model(lambda: models.resnet(8), images((8, 3, 32, 32), 10), F.cross_entropy,
-                    lambda p: O.SGD(p, 0.001, 0.9, weight_decay=5e-4)),
+                    lambda p: O.SGD(p, 0.001, 0.9, weight_decay=5e-4), chaotic=True),
     'lstm': Model(lambda: models.LstmClassifier(16, 32, 5), sequences(12, 8, 16, 5), F.cross_entropy,
                   lambda p: O.RMSprop(p, 0.002)),
     'gpt': Model(lambda: models.Gpt(50, 32, 4, 2, 16), tokens, token_cross_entropy, O.AdamW),
@@ -487,23 +486,30 @@ def check_model(program, name, case):
     if list(ours['state']) != list(m.state_dict()):
         return f"keys {list(ours['state'])}, torch has {list(m.state_dict())}"
     output, exact = torch_losses(copy.deepcopy(m).double(), case, batches)
-    drift = worst_difference(ours['losses'], exact)
-    return {'outputs': distance(ours['outputs'][0], output), 'losses': beyond_torch(drift, m, case, batches, exact)}
+    compare = beyond_torch if case.chaotic else nearest_torch
+    return {'outputs': distance(ours['outputs'][0], output), 'losses': compare(ours['losses'], m, case, batches, exact)}
 
 
 def worst_difference(losses, exact):
     return max(abs(a - b) / abs(b) for a, b in zip(losses, exact))
 
 
-def beyond_torch(drift, m, case, batches, exact):
-    """Rounding grows from step to step, and by leaps where it decides a ReLU: as far as torch in f32 is from torch in f64 we may be,
-    a few times. --patient asks torch again where its own way was smooth, from weights that differ in their last bits."""
-    torch_drift = 0
-    for seed in range(16 if PATIENT else 1):
-        torch_drift = max(torch_drift, worst_difference(torch_losses(nudged(m, seed), case, batches)[1], exact))
-        if drift <= 4 * torch_drift + MODEL_TOLERANCE:
-            return 0
-    return drift - 4 * torch_drift
+def nearest_torch(ours, m, case, batches, exact):
+    """Where rounding decides a ReLU or a maximum, two ways part for good, both of them right. Which one torch takes depends on the
+    last bits of the weights, and on the processor. So ours must be one that torch takes: in f64, or from weights that differ in
+    those bits."""
+    nearest = worst_difference(ours, exact)
+    for seed in range(TORCH_RUNS):
+        if nearest <= 1e-5:
+            break
+        nearest = min(nearest, worst_difference(ours, torch_losses(nudged(m, seed), case, batches)[1]))
+    return nearest
+
+
+def beyond_torch(ours, m, case, batches, exact):
+    """Ways part so often that no two runs are the same: as far as torch in f32 is from torch in f64 we may be, a few times."""
+    torch_drift = worst_difference(torch_losses(m, case, batches)[1], exact)
+    return max(0, worst_difference(ours, exact) - 4 * torch_drift)
 
 
 def nudged(m, seed):
@@ -530,17 +536,17 @@ def torch_losses(m, case, batches):
 
 
 TABLES = [  # name of the table, cases, check, tolerance of each result
-    ('modules', MODULES, check_module, {}, 1e-5),
-    ('optimizers', OPTIMIZERS, check_optimizer, {}, 1e-5),
-    ('schedules', SCHEDULES, check_schedule, {}, 1e-12),
-    ('models', MODELS, check_model, {'losses': MODEL_TOLERANCE}, 1e-5),
+    ('modules', MODULES, check_module, 1e-5),
+    ('optimizers', OPTIMIZERS, check_optimizer, 1e-5),
+    ('schedules', SCHEDULES, check_schedule, 1e-12),
+    ('models', MODELS, check_model, 1e-5),
 ]
 
 
 def main():
-    program, wanted = Program(sys.argv[1]), [a for a in sys.argv[2:] if a != '--patient']
+    program, wanted = Program(sys.argv[1]), sys.argv[2:]
     bad, checked = 0, 0
-    for table, cases, check, tolerances, tolerance in TABLES:
+    for table, cases, check, tolerance in TABLES:
         for name, case in cases.items():
             if wanted and name not in wanted and table not in wanted:
                 continue
@@ -550,7 +556,7 @@ def main():
                 print(f'{name}: {result}')
                 bad += 1
                 continue
-            wrong = {k: v for k, v in result.items() if not v <= tolerances.get(k, tolerance)}
+            wrong = {k: v for k, v in result.items() if not v <= tolerance}
             if wrong or wanted:
                 print(f'{name}: ' + ', '.join(f'{k} differ by {v:.2g}' for k, v in (wrong or result).items()))
             bad += bool(wrong)
