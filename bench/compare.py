@@ -3,11 +3,12 @@
 
 compare.py BUILD [--rounds N] [--seconds S] [--threads T] [WORKLOAD ...]
 
-torch runs at its best: several settings (allocator, BLAS kernels, memory format) are tried first and the fastest is
-kept for the comparison. Both sides then run alternately in processes of their own. The ratio is the median of the rounds' ratios,
-because a machine's speed changes from minute to minute for both; their lowest and highest are shown behind it. "start" is what the
-first step of a process takes longer than the others, from before the program is loaded. Where torch needs half a
-minute or more (bf16 on processors without instructions for it), it runs once, at its first setting.
+torch runs at its best: several settings (allocator, BLAS kernels, memory format) are tried first and the fastest of those
+with which it runs is kept for the comparison. Both sides then run alternately in processes of their own. The ratio is the
+median of the rounds' ratios, because a machine's speed changes from minute to minute for both; their lowest and highest are
+shown behind it. "start" is what the first step of a process takes longer than the others, from before the program is
+loaded. Where torch needs half a minute or more (bf16 on processors without instructions for it), it runs once, at its
+first setting.
 """
 import argparse
 import glob
@@ -28,17 +29,22 @@ IMAGES = ('mnist', 'vgg', 'resnet')
 PATIENCE_S = 30
 
 
-def run(command, env):
-    """One process; its line of JSON."""
+def try_to_run(command, env):
+    """One process; its line of JSON, or None and why not."""
     full = {**os.environ, **env, 'BENCH_START': str(time.monotonic_ns())}
     out = subprocess.run(command, env=full, capture_output=True, text=True, timeout=600)
     if out.returncode:
-        sys.exit(f'{" ".join(command)} failed:\n{out.stdout}{out.stderr}')
-    return json.loads(out.stdout.strip().splitlines()[-1])
+        return None, f'{" ".join(command)} failed with {out.returncode}:\n{out.stdout}{out.stderr}'
+    return json.loads(out.stdout.strip().splitlines()[-1]), ''
 
 
-def torch_settings(workload, threads):
-    """Environments and options under which torch might be fastest."""
+def run(command, env):
+    result, failure = try_to_run(command, env)
+    return result or sys.exit(failure)
+
+
+def torch_settings(workload, threads, bf16):
+    """Environments and options under which torch might be fastest, or run at all."""
     base = {'OMP_NUM_THREADS': str(threads), 'OPENBLAS_NUM_THREADS': str(threads)}
     jemalloc = {'LD_PRELOAD': p for p in glob.glob('/usr/lib/*/libjemalloc.so.2')}
     settings = {'stock': ({}, []), 'threads': (base, []), 'jemalloc': ({**base, **jemalloc}, [])}
@@ -46,6 +52,10 @@ def torch_settings(workload, threads):
         # OpenBLAS does not know processors newer than itself and falls back to its oldest kernels.
         settings['skylakex'] = ({**base, **jemalloc, 'OPENBLAS_CORETYPE': 'SkylakeX'}, [])
         settings['skylakex avx512'] = ({**base, **jemalloc, 'OPENBLAS_CORETYPE': 'SkylakeX', 'ATEN_CPU_CAPABILITY': 'avx512'}, [])
+    if bf16 and 'amx_bf16' in Path('/proc/cpuinfo').read_text():
+        # The oneDNN of torch 1.13 crashes where it uses AMX (tiles that are not set up).
+        for name, (env, options) in list(settings.items()):
+            settings[name + ' no amx'] = ({**env, 'ONEDNN_MAX_CPU_ISA': 'AVX512_CORE_BF16'}, options)
     if workload in IMAGES:
         for name, (env, _) in list(settings.items()):
             settings[name + ' channels_last'] = (env, ['channels_last'])
@@ -58,25 +68,33 @@ def torch_command(workload, threads, seconds, bf16, options):
 
 def best_setting(workload, threads, bf16):
     """The fastest setting, and what it measured if that took so long that it shall not be repeated."""
-    settings, best = torch_settings(workload, threads), None
+    settings, best, failures = torch_settings(workload, threads, bf16), None, []
     for name, (env, options) in settings.items():
         start = time.monotonic()
-        r = run(torch_command(workload, threads, 0.6, bf16, options), env)
+        r, failure = try_to_run(torch_command(workload, threads, 0.6, bf16, options), env)
+        if not r:
+            failures.append(failure)
+            continue
         if best is None or r['samples_per_s'] > best[0]:
             best = (r['samples_per_s'], name)
         if time.monotonic() - start > PATIENCE_S:
             return name, settings[name], [r]
+    if best is None:
+        sys.exit('\n'.join(failures))
     return best[1], settings[best[1]], []
 
 
 def compare(build, workload, bf16, threads, rounds, seconds):
     name, (env, options), once = best_setting(workload, threads, bf16)
     ours, theirs = [], once
+
+    def det(for_seconds):
+        return run([f'{build}/bench-engine', workload, str(threads), str(for_seconds), *(['bf16'] if bf16 else [])], {})
     for _ in range(rounds):
         if not once:
             theirs.append(run(torch_command(workload, threads, seconds, bf16, options), env))
-        ours.append(run([f'{build}/bench-engine', workload, str(threads), str(seconds), *(['bf16'] if bf16 else [])], {}))
-    first = [run([f'{build}/bench-engine', workload, str(threads), '0'], {})['first_step_ms'] for _ in range(rounds)]
+        ours.append(det(seconds))
+    first = [det(0)['first_step_ms'] for _ in range(rounds)]
 
     def median(side, key):
         return statistics.median(r[key] for r in side)
