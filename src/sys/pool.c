@@ -6,6 +6,7 @@
 #include "sys/pool.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "sys/cpu.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -36,7 +37,7 @@ struct pool {
 
 static struct pool pool;
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; // who publishes runs
-static _Thread_local bool inside_piece;
+static THREAD_LOCAL bool inside_piece;
 
 static void cpu_relax(void)
 {

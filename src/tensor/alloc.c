@@ -37,7 +37,6 @@ struct free_block {
 #endif
 
 struct cache {
-    bool registered;
     struct free_block *blocks[N_CLASSES];
     struct free_block *headers;
     char *chunk, *chunk_end;
@@ -45,7 +44,7 @@ struct cache {
     size_t scratch_bytes[N_SCRATCH];
 };
 
-static _Thread_local struct cache cache;
+static THREAD_LOCAL struct cache *thread_cache; // NULL before the first use
 static pthread_key_t cache_key;
 static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t orphans_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,17 +68,13 @@ static size_t class_bytes(int class_id)
     return ((size_t)1 << e) + (size_t)(i + 1) * ((size_t)1 << (e - 3));
 }
 
-static size_t physical_bytes(void)
-{
-    static size_t total;
-    if (!total) total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    return total;
-}
-
 // Linux would promise more than there is and kill us on the first touch, so we refuse ourselves.
 static void *map_counted(size_t n_bytes, size_t n_used)
 {
-    if (atomic_load(&mapped_bytes) + n_bytes > physical_bytes()) return NULL;
+    static size_t physical_bytes;
+    if (!physical_bytes)
+        physical_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (atomic_load(&mapped_bytes) + n_bytes > physical_bytes) return NULL;
     void *p = vmem_map(n_bytes, n_used);
     if (!p) return NULL;
     size_t now = atomic_fetch_add(&mapped_bytes, n_bytes) + n_bytes,
@@ -97,31 +92,29 @@ static void unmap_counted(void *p, size_t n_bytes)
 }
 
 // A thread ends: its blocks go to whoever needs them next.
-static void cache_orphan(void *unused)
+static void cache_orphan(void *ending)
 {
-    (void)unused;
+    struct cache *cache = ending;
     pthread_mutex_lock(&orphans_lock);
     for (int c = 0; c < N_CLASSES; c++) {
-        struct free_block *b = cache.blocks[c];
+        struct free_block *b = cache->blocks[c];
         while (b) {
             struct free_block *next = b->next;
             b->next = orphans[c];
             orphans[c] = b;
             b = next;
         }
-        cache.blocks[c] = NULL;
     }
     pthread_mutex_unlock(&orphans_lock);
-    while (cache.headers) {
-        struct free_block *b = cache.headers;
-        cache.headers = b->next;
+    while (cache->headers) {
+        struct free_block *b = cache->headers;
+        cache->headers = b->next;
         free(b);
     }
-    for (int i = 0; i < N_SCRATCH; i++) {
-        if (cache.scratch[i]) unmap_counted(cache.scratch[i], cache.scratch_bytes[i]);
-        cache.scratch[i] = NULL;
-        cache.scratch_bytes[i] = 0;
-    }
+    for (int i = 0; i < N_SCRATCH; i++)
+        if (cache->scratch[i]) unmap_counted(cache->scratch[i], cache->scratch_bytes[i]);
+    free(cache);
+    thread_cache = NULL;
 }
 
 static void cache_key_init(void)
@@ -129,26 +122,31 @@ static void cache_key_init(void)
     pthread_key_create(&cache_key, cache_orphan);
 }
 
-static void cache_register(void)
+static __attribute__((noinline)) struct cache *cache_new(void)
 {
-    if (cache.registered) return;
     pthread_once(&cache_once, cache_key_init);
-    pthread_setspecific(cache_key, &cache);
-    cache.registered = true;
+    thread_cache = xcalloc(1, sizeof *thread_cache);
+    pthread_setspecific(cache_key, thread_cache);
+    return thread_cache;
 }
 
-static void *carve(size_t n_bytes)
+static inline struct cache *cache_get(void)
 {
-    if ((size_t)(cache.chunk_end - cache.chunk) < n_bytes) {
-        cache.chunk = map_counted(CHUNK_BYTES, CHUNK_BYTES);
-        if (!cache.chunk) {
-            cache.chunk_end = NULL;
+    return thread_cache ? thread_cache : cache_new();
+}
+
+static void *carve(struct cache *cache, size_t n_bytes)
+{
+    if ((size_t)(cache->chunk_end - cache->chunk) < n_bytes) {
+        cache->chunk = map_counted(CHUNK_BYTES, CHUNK_BYTES);
+        if (!cache->chunk) {
+            cache->chunk_end = NULL;
             return NULL;
         }
-        cache.chunk_end = cache.chunk + CHUNK_BYTES;
+        cache->chunk_end = cache->chunk + CHUNK_BYTES;
     }
-    void *p = cache.chunk;
-    cache.chunk += n_bytes;
+    void *p = cache->chunk;
+    cache->chunk += n_bytes;
     return p;
 }
 
@@ -161,13 +159,12 @@ static void *orphan_block(int class_id)
     return b;
 }
 
-static void *block_from_system(int class_id)
+static __attribute__((noinline)) void *block_from_system(struct cache *cache, int class_id)
 {
-    cache_register();
     void *p = orphan_block(class_id);
     if (p) return p;
     size_t n = class_bytes(class_id);
-    if (n <= SMALL_MAX) return carve(n);
+    if (n <= SMALL_MAX) return carve(cache, n);
     size_t n_used = class_bytes(class_id - 1); // by the smallest tensor of the class
     p = map_counted(n, n_used);
     if (p) return p;
@@ -177,12 +174,13 @@ static void *block_from_system(int class_id)
 
 struct storage *storage_new(size_t n_bytes)
 {
-    if (n_bytes > physical_bytes()) return NULL;
+    if (n_bytes > class_bytes(N_CLASSES - 1) / 2) return NULL;
     int class_id = class_of(n_bytes + HEADER_BYTES + SLACK_BYTES);
-    struct free_block *b = cache.blocks[class_id];
+    struct cache *cache = cache_get();
+    struct free_block *b = cache->blocks[class_id];
     if (b)
-        cache.blocks[class_id] = b->next;
-    else if (!(b = block_from_system(class_id)))
+        cache->blocks[class_id] = b->next;
+    else if (!(b = block_from_system(cache, class_id)))
         return NULL;
     struct storage *s = (struct storage *)(void *)b;
     MARK_UNUSED(s, class_bytes(class_id));
@@ -206,21 +204,21 @@ void storage_unref(struct storage *s)
 {
     if (!s || --s->refs) return;
     struct free_block *b = (struct free_block *)(void *)s;
+    struct cache *cache = cache_get();
     int class_id = s->class_id;
     MARK_UNUSED(b + 1, class_bytes(class_id) - sizeof *b);
-    b->next = cache.blocks[class_id];
-    cache.blocks[class_id] = b;
+    b->next = cache->blocks[class_id];
+    cache->blocks[class_id] = b;
 }
 
 det_tensor *header_new(void)
 {
-    det_tensor *t = (det_tensor *)(void *)cache.headers;
-    if (t) {
-        cache.headers = cache.headers->next;
-    } else {
-        cache_register();
+    struct cache *cache = cache_get();
+    det_tensor *t = (det_tensor *)(void *)cache->headers;
+    if (t)
+        cache->headers = cache->headers->next;
+    else
         t = xmalloc(sizeof *t);
-    }
     memset(t, 0, offsetof(det_tensor, shape));
     t->refs = 1;
     return t;
@@ -228,20 +226,21 @@ det_tensor *header_new(void)
 
 void header_free(det_tensor *t)
 {
+    struct cache *cache = cache_get();
     struct free_block *b = (struct free_block *)(void *)t;
-    b->next = cache.headers;
-    cache.headers = b;
+    b->next = cache->headers;
+    cache->headers = b;
 }
 
 void *scratch(enum scratch_slot slot, size_t n_bytes)
 {
-    if (n_bytes <= cache.scratch_bytes[slot]) return cache.scratch[slot];
-    cache_register();
-    if (cache.scratch[slot]) unmap_counted(cache.scratch[slot], cache.scratch_bytes[slot]);
+    struct cache *cache = cache_get();
+    if (n_bytes <= cache->scratch_bytes[slot]) return cache->scratch[slot];
+    if (cache->scratch[slot]) unmap_counted(cache->scratch[slot], cache->scratch_bytes[slot]);
     size_t want = class_bytes(class_of(MAX(n_bytes, (size_t)SMALL_MAX)));
-    cache.scratch[slot] = map_counted(want, n_bytes);
-    cache.scratch_bytes[slot] = cache.scratch[slot] ? want : 0;
-    return cache.scratch[slot];
+    cache->scratch[slot] = map_counted(want, n_bytes);
+    cache->scratch_bytes[slot] = cache->scratch[slot] ? want : 0;
+    return cache->scratch[slot];
 }
 
 det_memory det_memory_stats(void)
@@ -252,11 +251,12 @@ det_memory det_memory_stats(void)
 
 void det_memory_trim(void)
 {
+    struct cache *cache = cache_get();
     for (int c = 0; c < N_CLASSES; c++) {
         if (class_bytes(c) <= SMALL_MAX) continue;
-        while (cache.blocks[c]) {
-            struct free_block *b = cache.blocks[c];
-            cache.blocks[c] = b->next;
+        while (cache->blocks[c]) {
+            struct free_block *b = cache->blocks[c];
+            cache->blocks[c] = b->next;
             unmap_counted(b, class_bytes(c));
         }
     }

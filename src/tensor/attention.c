@@ -103,7 +103,7 @@ static void rows_out(const det_tensor *t, int64_t offset, int64_t row, int64_t n
     int64_t width = t->shape[t->ndim - 1], at = offset + row * row_stride(t);
     float *in_place = (float *)t->data + at;
     if (t->dtype == DET_F32 && from.data == in_place) return;
-    int64_t size = (int64_t)det_dtype_size((det_dtype)t->dtype);
+    int64_t size = (int64_t)dtype_size((det_dtype)t->dtype);
     ew_fn convert = kernels->cast((det_dtype)t->dtype, DET_F32);
     for (int64_t i = 0; i < n; i++)
         convert(width,

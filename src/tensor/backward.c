@@ -7,16 +7,6 @@
 
 #include "tensor/elementwise.h"
 
-bool wants_grad(const struct node *n, int i)
-{
-    return i < n->n_in && n->in[i] && n->in[i]->requires_grad;
-}
-
-det_tensor *out_grad(const struct node *n, int i)
-{
-    return n->out[i]->grad;
-}
-
 // Gradients are passed on without copying, so several tensors may hold the same one; it is copied
 // when somebody wants to add to it.
 static bool is_shared(const det_tensor *t)
@@ -134,7 +124,7 @@ static void drop_out_grads(struct node *n)
     }
 }
 
-static void node_backward(struct node *n, bool retain)
+static void node_backward(struct tape *tape, struct node *n, bool retain)
 {
     if (n->state == NODE_CONSUMED) {
         node_fail(n, DET_ESTATE,
@@ -142,18 +132,23 @@ static void node_backward(struct node *n, bool retain)
         return;
     }
     if (versions_ok(n)) return;
-    det_scope_begin(); // what the rule makes besides gradients goes away at once
+    const struct scope_mark before = scope_mark(tape);
     n->op->backward(n);
-    det_scope_end();
+    // What the rule made besides gradients goes away at once.
+    if (tape->n_tensors != before.n_tensors) scope_pop(tape, &before);
     if (retain) return;
     n->state = NODE_CONSUMED;
-    for (int i = 0; i < NODE_MAX_AUX; i++) {
-        tensor_release(n->aux[i]);
-        n->aux[i] = NULL;
-    }
+    node_release_aux(n);
 }
 
-static det_tensor *first_grad(det_tensor *loss, det_tensor *given)
+static det_tensor *ones_like(const det_tensor *loss)
+{
+    det_tensor *one = tensor_new((det_dtype)loss->dtype, loss->shape, loss->ndim);
+    if (one) ew_fill(one, 1);
+    return one;
+}
+
+static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *given)
 {
     if (given) {
         if (same_shape(loss, given)) return tensor_row_major(given);
@@ -167,9 +162,9 @@ static det_tensor *first_grad(det_tensor *loss, det_tensor *given)
                   TENSOR_TEXT(loss));
         return NULL;
     }
-    det_tensor *one = tensor_new((det_dtype)loss->dtype, loss->shape, loss->ndim);
-    if (one) ew_fill(one, 1);
-    return one;
+    if (loss->dtype != DET_F32 || loss->ndim) return ones_like(loss);
+    if (!tape->one) tape->one = ones_like(loss);
+    return tensor_ref(tape->one);
 }
 
 void det_backward_with(det_tensor *loss, det_backward_opts opts)
@@ -185,14 +180,14 @@ void det_backward_with(det_tensor *loss, det_backward_opts opts)
     }
     tensor_finish(loss);
     if (tape_failed()) return;
-    det_tensor *g = first_grad(loss, opts.grad);
+    det_tensor *g = first_grad(tape, loss, opts.grad);
     if (!g) return;
     loss->grad = g;
     bool old = det_set_grad_enabled(false), cast = det_set_autocast(false);
     for (int i = loss->node->index; i >= 0 && !tape_failed(); i--) {
         struct node *n = tape->nodes[i];
         if (!n->tracked || !has_out_grad(n)) continue;
-        node_backward(n, opts.retain_graph);
+        node_backward(tape, n, opts.retain_graph);
         drop_out_grads(n);
     }
     det_set_grad_enabled(old);
@@ -210,7 +205,7 @@ det_tensor *det_requires_grad(det_tensor *t, bool on)
     }
     if (t->node)
         det_raise(DET_ESTATE, "det_requires_grad: %s is not a leaf", TENSOR_TEXT(t));
-    else if (on && !det_dtype_is_float((det_dtype)t->dtype))
+    else if (on && !dtype_is_float((det_dtype)t->dtype))
         det_raise(DET_EDTYPE, "det_requires_grad: %s tensors have no gradient",
                   det_dtype_name((det_dtype)t->dtype));
     else

@@ -37,7 +37,7 @@ static void walk_dims(struct walk *w, det_tensor *const *t)
         for (int k = 0; k < w->n_operands; k++) {
             int dk = d - (out->ndim - t[k]->ndim); // shapes align at the last dim
             bool repeated = dk < 0 || t[k]->shape[dk] == 1;
-            int64_t bytes = (int64_t)det_dtype_size((det_dtype)t[k]->dtype);
+            int64_t bytes = (int64_t)dtype_size((det_dtype)t[k]->dtype);
             w->stride[i][k] = repeated ? 0 : t[k]->stride[dk] * bytes;
         }
     }

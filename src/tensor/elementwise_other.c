@@ -292,7 +292,7 @@ ew_fn ew_cast(det_dtype to, det_dtype from)
 ew_fn ew_where(det_dtype dtype)
 {
     static const ew_fn by_size[9] = {[1] = where_8, [2] = where_16, [4] = where_32, [8] = where_64};
-    return by_size[det_dtype_size(dtype)];
+    return by_size[dtype_size(dtype)];
 }
 
 ew_fn ew_axpy(det_dtype dtype)

@@ -63,7 +63,7 @@ static void pack_piece(void *ctx, int panel)
 
 void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *slope)
 {
-    size_t at = (size_t)(b->row * g->ldc + b->col) * det_dtype_size(g->c_dtype);
+    size_t at = (size_t)(b->row * g->ldc + b->col) * dtype_size(g->c_dtype);
     kernels->gemm_finish(&(struct gemm_finish){.m = b->n_rows,
                                                .width = (int)b->n_cols,
                                                .c = b->sums,
@@ -267,7 +267,7 @@ struct batch_job {
 
 static const char *batch_item(const void *base, int64_t i, int64_t stride, det_dtype dtype)
 {
-    return base ? (const char *)base + i * stride * (int64_t)det_dtype_size(dtype) : NULL;
+    return base ? (const char *)base + i * stride * (int64_t)dtype_size(dtype) : NULL;
 }
 
 static bool is_small(const struct gemm *g)

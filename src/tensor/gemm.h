@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tensor/kernels/kernels.h"
+#include "tensor/tensor.h"
 
 static inline int64_t divide_up(int64_t n, int64_t by)
 {
@@ -23,7 +24,7 @@ struct matrix {
 
 static inline const void *matrix_at(const struct matrix *m, const void *data, int64_t i, int64_t j)
 {
-    return (const char *)data + (i * m->rs + j * m->cs) * (int64_t)det_dtype_size(m->dtype);
+    return (const char *)data + (i * m->rs + j * m->cs) * (int64_t)dtype_size(m->dtype);
 }
 
 // C[m x n] (+)= A[m x k] B[k x n], for n_batch independent triples batch strides apart.

@@ -75,7 +75,7 @@ static void multiply_block(const struct job *j, int64_t row, int64_t m, int pane
                                 .c = block,
                                 .ldc = GEMM_MAX_WIDTH};
     bool direct = g->c_dtype == DET_F32 && !gemm_finishes(g);
-    size_t at = (size_t)(row * g->ldc + col) * det_dtype_size(g->c_dtype);
+    size_t at = (size_t)(row * g->ldc + col) * dtype_size(g->c_dtype);
     if (direct) {
         p.c = (float *)(void *)(j->c + at);
         p.ldc = g->ldc;

@@ -147,8 +147,8 @@ static BF16_CODE void pack_a_block(const struct matrix *a, const void *at, int64
     for (int p = 0; p < 16; p++) {
         uint16_t pairs[32];
         int64_t offset = i + (q + 2 * p) * a->cs;
-        pack_b_rows(&across, (const char *)at + offset * (int64_t)det_dtype_size(a->dtype), 2, 0,
-                    16, pairs);
+        pack_b_rows(&across, (const char *)at + offset * (int64_t)dtype_size(a->dtype), 2, 0, 16,
+                    pairs);
         r[p] = _mm512_loadu_si512(pairs);
     }
     transpose_16(r);

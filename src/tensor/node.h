@@ -161,6 +161,14 @@ static inline void tensor_release(det_tensor *t)
     if (t && !--t->refs) tensor_free(t);
 }
 
+static inline void node_release_aux(struct node *n)
+{
+    for (int i = 0; i < NODE_MAX_AUX; i++) {
+        tensor_release(n->aux[i]);
+        n->aux[i] = NULL;
+    }
+}
+
 // How the elements of a tensor lie in memory. Channels last: (N, C, H, W) stored as (N, H, W, C),
 // the order that image kernels like.
 enum tensor_order { ROW_MAJOR, CHANNELS_LAST };
@@ -169,12 +177,33 @@ det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
 // t in that type and order: t itself with another reference, or a copy. Release it.
 det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order);
 det_tensor *tensor_row_major(det_tensor *t); // of its own type
-bool tensor_is_row_major(const det_tensor *t);
-bool tensor_is_dense(const det_tensor *t); // no gaps, no overlaps, any order
+bool tensor_is_dense_in_some_order(const det_tensor *t);
 
-bool wants_grad(const struct node *n, int i);
+static inline bool tensor_is_row_major(const det_tensor *t)
+{
+    int64_t expected = 1;
+    for (int d = t->ndim; d-- > 0; expected *= t->shape[d])
+        if (t->shape[d] != 1 && t->stride[d] != expected) return false;
+    return true;
+}
+
+// No gaps, no overlaps.
+static inline bool tensor_is_dense(const det_tensor *t)
+{
+    return tensor_is_row_major(t) || tensor_is_dense_in_some_order(t);
+}
+
+static inline bool wants_grad(const struct node *n, int i)
+{
+    return i < n->n_in && n->in[i] && n->in[i]->requires_grad;
+}
+
 // Gradient that arrived for output i; NULL if nobody sent one.
-det_tensor *out_grad(const struct node *n, int i);
+static inline det_tensor *out_grad(const struct node *n, int i)
+{
+    return n->out[i]->grad;
+}
+
 // For a rule that changes the gradient of output i on its way: `g` itself, which is that gradient
 // in some form, if nobody else holds it, else a new tensor like it. Release it. NULL after an
 // error.
@@ -189,6 +218,13 @@ det_tensor *sum_to_shape(det_tensor *g, const det_tensor *like);
 
 // --- tape
 
+// Where a scope began.
+struct scope_mark {
+    int n_tensors, n_nodes;
+    struct chunk *chunk;
+    size_t chunk_used;
+};
+
 struct tape {
     det_tensor **tensors;
     int n_tensors, cap_tensors;
@@ -196,19 +232,28 @@ struct tape {
     int n_nodes, cap_nodes;
     struct scope_mark *marks;
     int n_marks, cap_marks;
-    struct chunk *chunk; // bump arena, newest chunk first
+    struct chunk *chunk;        // bump arena, newest chunk first
+    struct chunk *spare_chunks; // emptied by a scope's end, used by the next one
     int n_pending;
-    bool no_grad, autocast, in_backward;
+    bool no_grad, autocast;
     const struct origin *origin;
     det_rng_state rng;
-    det_err err;
+    det_tensor *one; // the gradient that most backward passes start with; NULL until then
+    det_err err;     // if tape_failed()
 };
 
-struct tape *tape_get(void);
+extern THREAD_LOCAL struct tape *thread_tape; // NULL before the first use
+struct tape *tape_new(void);
+static inline struct tape *tape_get(void)
+{
+    return thread_tape ? thread_tape : tape_new();
+}
 void *tape_alloc(struct tape *tape, size_t n_bytes);
 void tape_own(struct tape *tape, det_tensor *t); // the current scope takes the caller's reference
-int node_allocate(struct node *n);               // memory for its outputs
-void tape_finish(struct tape *tape);             // runs all pending nodes
+struct scope_mark scope_mark(const struct tape *tape);
+void scope_pop(struct tape *tape, const struct scope_mark *to); // ends all that began later
+int node_allocate(struct node *n);                              // memory for its outputs
+void tape_finish(struct tape *tape);                            // runs all pending nodes
 
 // --- allocator
 

@@ -11,7 +11,7 @@
 
 static det_dtype work_type(const det_tensor *x)
 {
-    return det_dtype_is_float((det_dtype)x->dtype) ? DET_F64 : DET_I64;
+    return dtype_is_float((det_dtype)x->dtype) ? DET_F64 : DET_I64;
 }
 
 // --- choosing
@@ -301,7 +301,7 @@ static int cumsum_infer(struct node *n)
     int d, rc = node_dim(n, a->dim, x->ndim, &d);
     if (rc) return rc;
     a->dim = d;
-    bool is_float = det_dtype_is_float((det_dtype)x->dtype);
+    bool is_float = dtype_is_float((det_dtype)x->dtype);
     return node_out_like(n, is_float ? (det_dtype)x->dtype : DET_I64, x);
 }
 

@@ -14,7 +14,7 @@ enum { AUX_LSE }; // (batch, queries), f32 or f64
 static int check_operand(const struct node *n, int i, const char *name)
 {
     const det_tensor *t = n->in[i], *q = n->in[IN_Q];
-    if (!det_dtype_is_float((det_dtype)t->dtype) || t->dtype != q->dtype)
+    if (!dtype_is_float((det_dtype)t->dtype) || t->dtype != q->dtype)
         return node_fail(n, DET_EDTYPE, "q is %s, %s is %s; wants floats of one type",
                          det_dtype_name((det_dtype)q->dtype), name,
                          det_dtype_name((det_dtype)t->dtype));
@@ -28,7 +28,7 @@ static int check_mask(const struct node *n)
 {
     const det_tensor *m = node_in(n, IN_MASK), *q = n->in[IN_Q];
     if (!m) return 0;
-    if (m->dtype != DET_BOOL && !det_dtype_is_float((det_dtype)m->dtype))
+    if (m->dtype != DET_BOOL && !dtype_is_float((det_dtype)m->dtype))
         return node_fail(n, DET_EDTYPE, "mask is %s, wants bool or floats",
                          det_dtype_name((det_dtype)m->dtype));
     int64_t full[DET_MAX_DIMS];

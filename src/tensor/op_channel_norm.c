@@ -7,7 +7,7 @@ static int check_channels(const struct node *n, int i, const char *name)
 {
     const det_tensor *t = node_in(n, i), *x = n->in[NORM_X];
     if (!t) return 0;
-    if (t->ndim != 1 || t->shape[0] != x->shape[1] || !det_dtype_is_float((det_dtype)t->dtype))
+    if (t->ndim != 1 || t->shape[0] != x->shape[1] || !dtype_is_float((det_dtype)t->dtype))
         return node_fail(n, DET_ESHAPE, "%s is %s %s, wants floats, one per channel of %s", name,
                          TENSOR_TEXT(t), det_dtype_name((det_dtype)t->dtype), TENSOR_TEXT(x));
     return 0;
@@ -16,7 +16,7 @@ static int check_channels(const struct node *n, int i, const char *name)
 static int channel_infer(struct node *n)
 {
     const det_tensor *x = n->in[NORM_X];
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (x->ndim < 2)

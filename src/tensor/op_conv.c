@@ -18,7 +18,7 @@ static const struct attr_field conv_attrs[] = {
 static int conv_check_floats(const struct node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !det_dtype_is_float((det_dtype)n->in[i]->dtype))
+        if (n->in[i] && !dtype_is_float((det_dtype)n->in[i]->dtype))
             return node_fail(n, DET_EDTYPE, "input %d is %s, wants floats", i,
                              det_dtype_name((det_dtype)n->in[i]->dtype));
     return 0;

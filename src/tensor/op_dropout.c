@@ -24,7 +24,7 @@ static int dropout_infer(struct node *n)
     const det_tensor *x = n->in[0];
     struct dropout_attr *a = NODE_ATTR(n, struct dropout_attr);
     if (!(a->p >= 0 && a->p <= 1)) return node_fail(n, DET_EINVAL, "p is %g, wants 0 .. 1", a->p);
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     a->seed = tape_get()->rng.seed;
@@ -54,7 +54,7 @@ static void dropout_range(void *ctx, int64_t from, int64_t to)
 {
     const struct dropout_job *j = ctx;
     double p = j->a->p, scale = p < 1 ? 1 / (1 - p) : 0;
-    int64_t at = from * RANDOM_GROUP, offset = at * (int64_t)det_dtype_size(j->dtype);
+    int64_t at = from * RANDOM_GROUP, offset = at * (int64_t)dtype_size(j->dtype);
     struct random_range r = {j->a->seed, j->a->stream, from, MIN(to * RANDOM_GROUP, j->n) - at};
     struct dropout_args args = {.threshold = p < 1 ? (uint32_t)(p * 0x1p32) : 0,
                                 .scale = (float)scale,

@@ -146,7 +146,7 @@ det_tensor *det_hardtanh(det_tensor *x, double min, double max)
 
 det_tensor *det_clamp(det_tensor *x, double min, double max)
 {
-    if (x && !det_dtype_is_float((det_dtype)x->dtype))
+    if (x && !dtype_is_float((det_dtype)x->dtype))
         return det_to(det_clamp(det_to(x, DET_F64), min, max), (det_dtype)x->dtype);
     return unary_call(&op_clamp, UNARY_clamp, x, min, max);
 }
@@ -406,10 +406,10 @@ static det_tensor *number_like(det_tensor *a, double b)
 {
     if (!a) return NULL;
     bool whole = b == trunc(b);
-    det_dtype dtype = det_dtype_is_float((det_dtype)a->dtype) ? (det_dtype)a->dtype
-                      : whole && a->dtype != DET_BOOL         ? (det_dtype)a->dtype
-                      : whole                                 ? DET_I64
-                                                              : DET_F32;
+    det_dtype dtype = dtype_is_float((det_dtype)a->dtype) ? (det_dtype)a->dtype
+                      : whole && a->dtype != DET_BOOL     ? (det_dtype)a->dtype
+                      : whole                             ? DET_I64
+                                                          : DET_F32;
     return det_full(dtype, DET_SCALAR, b);
 }
 
@@ -421,7 +421,7 @@ static det_tensor *number_like(det_tensor *a, double b)
 #define SCALAR_BY_UNARY(fn)                                                     \
     det_tensor *det_##fn##_scalar(det_tensor *a, double b)                      \
     {                                                                           \
-        if (a && det_dtype_is_float((det_dtype)a->dtype))                       \
+        if (a && dtype_is_float((det_dtype)a->dtype))                           \
             return unary_call(&op_##fn##_scalar, UNARY_##fn##_scalar, a, b, 0); \
         return det_##fn(a, number_like(a, b));                                  \
     }
@@ -446,7 +446,7 @@ SCALAR_BY_TENSOR(logical_xor)
 
 det_tensor *det_pow_scalar(det_tensor *a, double b)
 {
-    if (a && det_dtype_is_float((det_dtype)a->dtype)) {
+    if (a && dtype_is_float((det_dtype)a->dtype)) {
         if (b == 2) return det_square(a);
         return unary_call(&op_pow_scalar, UNARY_pow_scalar, a, b, 0);
     }

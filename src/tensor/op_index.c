@@ -37,7 +37,7 @@ struct select_job {
 static void copy_range(void *ctx, int64_t from, int64_t to)
 {
     const struct select_job *j = ctx;
-    size_t bytes = (size_t)j->inner * det_dtype_size(j->dtype);
+    size_t bytes = (size_t)j->inner * dtype_size(j->dtype);
     for (int64_t i = from; i < to; i++) {
         int64_t row = i / j->count * j->size + j->index[i % j->count];
         memcpy((char *)j->to + (size_t)i * bytes, (const char *)j->from + (size_t)row * bytes,
@@ -51,7 +51,7 @@ enum { COLUMNS = 64 }; // of one thread at a time
 static void add_range(void *ctx, int64_t from, int64_t to)
 {
     const struct select_job *j = ctx;
-    int64_t bytes = (int64_t)det_dtype_size(j->dtype);
+    int64_t bytes = (int64_t)dtype_size(j->dtype);
     int64_t c0 = from * COLUMNS, c1 = MIN(to * COLUMNS, j->inner);
     for (int64_t o = 0; o < j->outer; o++) {
         const char *src = (const char *)j->from + o * j->count * j->inner * bytes;
@@ -74,7 +74,7 @@ static void add_range(void *ctx, int64_t from, int64_t to)
 static void zero_range(void *ctx, int64_t from, int64_t to)
 {
     const struct select_job *j = ctx;
-    size_t row = (size_t)j->inner * det_dtype_size(j->dtype);
+    size_t row = (size_t)j->inner * dtype_size(j->dtype);
     memset((char *)j->to + (size_t)from * row, 0, (size_t)(to - from) * row);
 }
 
@@ -287,7 +287,7 @@ static int gather_into(const struct node *n, det_tensor *x, det_tensor *index, i
     if (!rc) rc = check_range(n, at.data, at.n_rows * at.n, x->ndim ? x->shape[dim] : 1);
     if (!rc) rc = rows_read(&from, &view, dim, dtype);
     if (!rc) rc = rows_write(&to, out, dim, dtype);
-    if (!rc) gather_rows(&from, &at, &to, det_dtype_size(dtype));
+    if (!rc) gather_rows(&from, &at, &to, dtype_size(dtype));
     rows_done(&from);
     rows_done(&at);
     rows_done(&to);
@@ -298,7 +298,7 @@ static int gather_into(const struct node *n, det_tensor *x, det_tensor *index, i
 static int scatter_into(const struct node *n, det_tensor *out, det_tensor *index, int dim,
                         det_tensor *src)
 {
-    det_dtype dtype = det_dtype_is_float((det_dtype)out->dtype) ? DET_F64 : DET_I64;
+    det_dtype dtype = dtype_is_float((det_dtype)out->dtype) ? DET_F64 : DET_I64;
     det_tensor view = cut(out, index, dim), src_view = cut(src, index, -1);
     struct rows to = {0}, at = {0}, from = {0};
     int rc = rows_read(&at, index, dim, DET_I64);

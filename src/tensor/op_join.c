@@ -9,8 +9,7 @@ static det_tensor part_of(const det_tensor *t, int dim, int64_t from, int64_t si
     det_tensor view = *t;
     view.shape[dim] = size;
     view.numel = t->shape[dim] ? t->numel / t->shape[dim] * size : 0;
-    view.data =
-        (char *)t->data + from * t->stride[dim] * (int64_t)det_dtype_size((det_dtype)t->dtype);
+    view.data = (char *)t->data + from * t->stride[dim] * (int64_t)dtype_size((det_dtype)t->dtype);
     return view;
 }
 
@@ -298,7 +297,7 @@ static int triangle_forward(struct node *n, bool lower)
     det_tensor *out = n->out[0];
     int64_t rows = out->shape[out->ndim - 2], cols = out->shape[out->ndim - 1];
     int64_t diagonal = MAX(-rows, MIN(*NODE_ATTR(n, int64_t), cols));
-    size_t bytes = det_dtype_size((det_dtype)out->dtype);
+    size_t bytes = dtype_size((det_dtype)out->dtype);
     ew_copy(out, n->in[0]);
     for (int64_t r = 0; cols && r < out->numel / cols; r++) {
         int64_t edge =

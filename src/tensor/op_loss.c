@@ -34,7 +34,7 @@ static int loss_infer_as(struct node *n, enum loss_id id)
     struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
     det_dtype dtype = (det_dtype)n->in[0]->dtype;
     a->id = id;
-    if (!det_dtype_is_float(dtype))
+    if (!dtype_is_float(dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats", det_dtype_name(dtype));
     if (a->reduction < DET_MEAN || a->reduction > DET_NONE)
         return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
@@ -135,7 +135,7 @@ static double run_block(const struct loss_job *j, const struct loss_block *b)
 
 static const void *skip(const void *p, int64_t n, det_dtype dtype)
 {
-    return p ? (const char *)p + n * (int64_t)det_dtype_size(dtype) : NULL;
+    return p ? (const char *)p + n * (int64_t)dtype_size(dtype) : NULL;
 }
 
 static void run_blocks(void *ctx, int64_t from, int64_t to)

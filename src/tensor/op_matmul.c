@@ -14,7 +14,7 @@ static bool computes_in_bf16(const struct node *n)
 static int want_floats(const struct node *n, int n_in)
 {
     for (int i = 0; i < n_in; i++)
-        if (n->in[i] && !det_dtype_is_float((det_dtype)n->in[i]->dtype))
+        if (n->in[i] && !dtype_is_float((det_dtype)n->in[i]->dtype))
             return node_fail(n, DET_EDTYPE, "input %d is %s, wants floats", i,
                              det_dtype_name((det_dtype)n->in[i]->dtype));
     return 0;
@@ -401,7 +401,7 @@ det_tensor *det_matmul(det_tensor *a, det_tensor *b)
                   TENSOR_TEXT(b));
         return NULL;
     }
-    if (!det_dtype_is_float((det_dtype)a->dtype) && a->dtype == b->dtype) { // exact up to 2^53
+    if (!dtype_is_float((det_dtype)a->dtype) && a->dtype == b->dtype) { // exact up to 2^53
         det_dtype dtype = (det_dtype)a->dtype;
         return det_to(det_matmul(det_to(a, DET_F64), det_to(b, DET_F64)), dtype);
     }

@@ -47,7 +47,7 @@ static int pool_infer(struct node *n)
 {
     const det_tensor *x = n->in[0];
     int64_t shape[4];
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (x->ndim != 4)
@@ -68,7 +68,7 @@ struct pool_job {
 static void *winner_row(const struct pool_job *j, int64_t row)
 {
     int64_t at = row * j->y->shape[3] * j->y->shape[1];
-    return (char *)j->winner->data + at * (int64_t)det_dtype_size((det_dtype)j->winner->dtype);
+    return (char *)j->winner->data + at * (int64_t)dtype_size((det_dtype)j->winner->dtype);
 }
 
 static void pool_piece(void *ctx, int row)

@@ -38,7 +38,7 @@ static int nll_infer_as(struct node *n, bool logits)
     const det_tensor *x = n->in[0], *t = n->in[1], *w = n->in[2];
     struct nll_attr *a = NODE_ATTR(n, struct nll_attr);
     a->logits = logits;
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (t->dtype != DET_I64)
@@ -122,7 +122,7 @@ static void set(void *p, det_dtype dtype, int64_t i, double v)
 
 static char *at(const void *p, det_dtype dtype, int64_t i)
 {
-    return (char *)(uintptr_t)p + i * (int64_t)det_dtype_size(dtype);
+    return (char *)(uintptr_t)p + i * (int64_t)dtype_size(dtype);
 }
 
 // --- forward
@@ -296,7 +296,7 @@ static void grad_range(void *ctx, int64_t from, int64_t to)
             g[i] = row_grad(l, r + i);
         if (!l->a->logits)
             memset(at(l->gx, l->dtype, r * l->x.n), 0,
-                   (size_t)(n_rows * l->x.n) * det_dtype_size(l->dtype));
+                   (size_t)(n_rows * l->x.n) * dtype_size(l->dtype));
         else if (l->dtype != DET_F64)
             exp_rows(l, r, n_rows, g);
         for (int64_t i = 0; i < n_rows; i++) {
@@ -439,7 +439,7 @@ static det_tensor *soft_cross_entropy(det_tensor *x, det_tensor *t, const det_lo
 
 det_tensor *det_cross_entropy_with(det_tensor *input, det_tensor *target, det_loss_opts o)
 {
-    bool soft = input && target && det_dtype_is_float((det_dtype)target->dtype);
+    bool soft = input && target && dtype_is_float((det_dtype)target->dtype);
     return soft ? soft_cross_entropy(input, target, &o)
                 : nll_call(&op_cross_entropy, input, target, &o);
 }

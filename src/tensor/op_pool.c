@@ -202,7 +202,7 @@ static void max_rows(void *ctx, int64_t from, int64_t to)
 {
     const struct max_walk *k = ctx;
     const int64_t *in = k->x->shape, *out = k->y->shape;
-    int64_t c = in[1], size = (int64_t)det_dtype_size((det_dtype)k->x->dtype);
+    int64_t c = in[1], size = (int64_t)dtype_size((det_dtype)k->x->dtype);
     struct window w = {.c = c, .row_stride = in[3] * c, .bf16 = k->x->dtype == DET_BF16};
     for (int64_t i = from * out[3]; i < to * out[3]; i++) {
         int64_t col = i % out[3], row = i / out[3] % out[2], image = i / out[3] / out[2];

@@ -82,7 +82,7 @@ static det_tensor *random_fill(struct random_job *j, det_tensor *t)
 static det_tensor *random_floats(const char *name, struct random_job j, det_dtype dtype,
                                  const int64_t *shape, int ndim)
 {
-    if (!det_dtype_is_float(dtype)) {
+    if (!dtype_is_float(dtype)) {
         det_raise(DET_EDTYPE, "%s: not for %s", name, det_dtype_name(dtype));
         return NULL;
     }

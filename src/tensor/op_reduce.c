@@ -52,13 +52,13 @@ static int reduce_infer_as(struct node *n, det_dtype dtype)
 static int sum_infer(struct node *n)
 {
     det_dtype dtype = (det_dtype)n->in[0]->dtype;
-    return reduce_infer_as(n, det_dtype_is_float(dtype) ? dtype : DET_I64);
+    return reduce_infer_as(n, dtype_is_float(dtype) ? dtype : DET_I64);
 }
 
 static int float_infer(struct node *n)
 {
     det_dtype dtype = (det_dtype)n->in[0]->dtype;
-    if (!det_dtype_is_float(dtype))
+    if (!dtype_is_float(dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats", det_dtype_name(dtype));
     return reduce_infer_as(n, dtype);
 }

@@ -19,7 +19,7 @@ static int check_types(const struct node *n, bool autocast)
         if (!n->in[i]) continue;
         det_dtype a = (det_dtype)n->in[RNN_IN_X]->dtype, b = (det_dtype)n->in[i]->dtype;
         bool mixed = autocast && a != DET_F64 && b != DET_F64; // f32 and bf16
-        if (!det_dtype_is_float(b) || (a != b && !mixed))
+        if (!dtype_is_float(b) || (a != b && !mixed))
             return node_fail(n, DET_EDTYPE, "x is %s, input %d is %s; wants floats of one type",
                              det_dtype_name(a), i, det_dtype_name(b));
     }

@@ -166,7 +166,7 @@ static int row_infer(struct node *n)
 {
     const det_tensor *x = n->in[IN_X];
     struct row_attr *a = NODE_ATTR(n, struct row_attr);
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (a->n_dims < 1 || a->n_dims > x->ndim)
@@ -176,7 +176,7 @@ static int row_infer(struct node *n)
     for (int i = IN_WEIGHT; i < n->n_in; i++) {
         const det_tensor *t = n->in[i];
         if (!t) continue;
-        if (t->ndim != a->n_dims || !det_dtype_is_float((det_dtype)t->dtype) ||
+        if (t->ndim != a->n_dims || !dtype_is_float((det_dtype)t->dtype) ||
             memcmp(t->shape, row_shape, (size_t)a->n_dims * sizeof *row_shape) != 0)
             return node_fail(
                 n, DET_ESHAPE, "%s is %s %s, wants floats for the last %lld dims of %s",

@@ -19,7 +19,7 @@ static int softmax_infer(struct node *n)
     struct softmax_attr *a = NODE_ATTR(n, struct softmax_attr);
     int d, rc = node_dim(n, a->dim, x->ndim, &d);
     if (rc) return rc;
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     a->dim = d;
@@ -60,7 +60,7 @@ struct softmax_job {
 static void softmax_range(void *ctx, int64_t from, int64_t to)
 {
     const struct softmax_job *j = ctx;
-    int64_t n = j->in.n, at = from * n * (int64_t)det_dtype_size(j->dtype);
+    int64_t n = j->in.n, at = from * n * (int64_t)dtype_size(j->dtype);
     struct softmax_rows r = {.in = (char *)j->in.data + at, .n_rows = to - from, .n = n};
     r.out = (char *)j->out.data + at;
     if (j->g.data) r.g = (char *)j->g.data + at;

@@ -9,7 +9,7 @@ static int share_memory(struct node *n, int64_t offset)
     det_tensor *in = n->in[0], *out = n->out[0];
     out->storage = in->storage;
     out->storage->refs++;
-    out->data = (char *)in->data + offset * (int64_t)det_dtype_size((det_dtype)in->dtype);
+    out->data = (char *)in->data + offset * (int64_t)dtype_size((det_dtype)in->dtype);
     return 0;
 }
 
@@ -335,7 +335,7 @@ static int slice_backward(struct node *n)
     bool accumulate;
     det_tensor *gx = grad_target(n, 0, &accumulate), *g = out_grad(n, 0);
     if (!gx) return DET_ENOMEM;
-    if (!accumulate) memset(gx->data, 0, (size_t)gx->numel * det_dtype_size((det_dtype)gx->dtype));
+    if (!accumulate) memset(gx->data, 0, (size_t)gx->numel * dtype_size((det_dtype)gx->dtype));
     det_tensor part = *n->out[0];
     for (int i = 0, o = 0; i < gx->ndim; i++) {
         if (i == a->dim && a->drop) continue;
@@ -343,7 +343,7 @@ static int slice_backward(struct node *n)
     }
     part.dtype = gx->dtype;
     part.data = (char *)gx->data +
-                a->start * gx->stride[a->dim] * (int64_t)det_dtype_size((det_dtype)gx->dtype);
+                a->start * gx->stride[a->dim] * (int64_t)dtype_size((det_dtype)gx->dtype);
     ew_run(ew_axpy((det_dtype)gx->dtype), (det_tensor *const[]){&part, g}, 2, (double[]){1, 0});
     return 0;
 }

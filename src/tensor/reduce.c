@@ -7,7 +7,7 @@
 det_dtype fold_dtype(det_dtype dtype)
 {
     if (dtype == DET_BF16) return DET_F32;
-    return det_dtype_is_float(dtype) ? dtype : DET_I64;
+    return dtype_is_float(dtype) ? dtype : DET_I64;
 }
 
 // --- the two shapes
@@ -73,7 +73,7 @@ int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
     add_kept(&r->kept, x, dims);
     add_reduced(&r->reduced, x, dims);
     r->columns = r->kept.stride[0] == 1;
-    det_dtype dtype = det_dtype_is_float((det_dtype)x->dtype) ? (det_dtype)x->dtype : DET_I64;
+    det_dtype dtype = dtype_is_float((det_dtype)x->dtype) ? (det_dtype)x->dtype : DET_I64;
     if (dtype == x->dtype && (r->columns || r->reduced.stride[0] == 1)) {
         r->x = tensor_ref(x);
         return 0;
@@ -147,8 +147,7 @@ static void fold_piece(void *ctx, int piece)
     const struct job *j = ctx;
     const struct reduction *r = j->r;
     det_dtype dtype = (det_dtype)r->x->dtype;
-    int64_t bytes = (int64_t)det_dtype_size(dtype),
-            acc = (int64_t)det_dtype_size(fold_dtype(dtype));
+    int64_t bytes = (int64_t)dtype_size(dtype), acc = (int64_t)dtype_size(fold_dtype(dtype));
     int64_t split = piece / j->n_out_pieces, k = piece % j->n_out_pieces * j->out_step, width, rows;
     int64_t k_end = MIN(k + j->out_step, r->n_kept);
     int64_t i_end = MIN((split + 1) * j->in_step, r->n_reduced);
@@ -254,6 +253,13 @@ static bool sum_small(const det_tensor *g, unsigned dims, bool accumulate, void 
     return true;
 }
 
+static void sum_any(det_tensor *g, unsigned dims, const struct fold_args *args, void *out)
+{
+    struct reduction r;
+    if (!reduction_init(&r, g, dims)) reduce(&r, FOLD_sum, args, out);
+    reduction_done(&r);
+}
+
 void give_sum(struct node *n, int i, det_tensor *g, unsigned dims)
 {
     if (!wants_grad(n, i)) return;
@@ -262,9 +268,6 @@ void give_sum(struct node *n, int i, det_tensor *g, unsigned dims)
     struct fold_args args = {0};
     det_tensor *sum = in_place ? grad_target(n, i, &args.accumulate)
                                : tensor_new(fold_dtype((det_dtype)g->dtype), t->shape, t->ndim);
-    struct reduction r = {0};
-    if (sum && !sum_small(g, dims, args.accumulate, sum->data) && !reduction_init(&r, g, dims))
-        reduce(&r, FOLD_sum, &args, sum->data);
-    reduction_done(&r);
+    if (sum && !sum_small(g, dims, args.accumulate, sum->data)) sum_any(g, dims, &args, sum->data);
     if (!in_place) give_grad(n, i, sum);
 }

@@ -105,7 +105,7 @@ static void walk_rows(void *ctx, int64_t from, int64_t to)
     const struct walk *k = ctx;
     int64_t c = k->x->shape[1], in_h = k->x->shape[2], in_w = k->x->shape[3],
             out_h = k->y->shape[2];
-    int64_t size = (int64_t)det_dtype_size((det_dtype)k->x->dtype);
+    int64_t size = (int64_t)dtype_size((det_dtype)k->x->dtype);
     struct window win = {.c = c, .row_stride = in_w * c, .bf16 = k->x->dtype == DET_BF16};
     char *y = (char *)k->y->data + from * k->w.n * c * size;
     for (int64_t row = from; row < to; row++) {
@@ -173,7 +173,7 @@ int resample_backward(struct node *n, axis_fn fn, const int64_t *most)
 int resample_infer(struct node *n, int64_t out_h, int64_t out_w)
 {
     const det_tensor *x = n->in[0];
-    if (!det_dtype_is_float((det_dtype)x->dtype))
+    if (!dtype_is_float((det_dtype)x->dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (x->ndim != 4 || !x->shape[2] || !x->shape[3])

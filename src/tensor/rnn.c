@@ -31,7 +31,7 @@ struct rnn rnn_of(const struct node *n)
                     .type = x->dtype == DET_F64 ? DET_F64 : DET_F32,
                     .reverse = a->reverse,
                     .bf16 = a->bf16};
-    r.size = det_dtype_size(r.type);
+    r.size = dtype_size(r.type);
     return r;
 }
 
@@ -45,7 +45,7 @@ char *rnn_rows(const struct rnn *r, const det_tensor *t, int64_t step, int64_t r
     if (!t) return NULL;
     int64_t width = t->shape[t->ndim - 1];
     return (char *)t->data +
-           (step * r->batch + row) * width * (int64_t)det_dtype_size((det_dtype)t->dtype);
+           (step * r->batch + row) * width * (int64_t)dtype_size((det_dtype)t->dtype);
 }
 
 det_tensor *rnn_state_input(const struct node *n, const struct rnn *r, int i)
@@ -128,7 +128,7 @@ bool rnn_piece_memory(const struct rnn *r, const struct panels *p, int64_t rows,
 
 void rnn_convert(det_dtype to_type, void *to, det_dtype from_type, const void *from, int64_t n)
 {
-    int64_t stride[] = {(int64_t)det_dtype_size(to_type), (int64_t)det_dtype_size(from_type)};
+    int64_t stride[] = {(int64_t)dtype_size(to_type), (int64_t)dtype_size(from_type)};
     ew_cast(to_type, from_type)(n, (void *[]){to, (void *)(uintptr_t)from}, stride, NULL);
 }
 

@@ -94,7 +94,7 @@ static det_tensor *hidden_bias(const struct node *n, const struct rnn *r)
     if (!node_in(n, RNN_IN_B_HH)) return bias;
     det_tensor third = *n->in[RNN_IN_B_HH];
     third.data = (char *)third.data +
-                 2 * r->h * third.stride[0] * (int64_t)det_dtype_size((det_dtype)third.dtype);
+                 2 * r->h * third.stride[0] * (int64_t)dtype_size((det_dtype)third.dtype);
     third.shape[0] = third.numel = r->h;
     ew_copy(bias, &third);
     return bias;

@@ -34,7 +34,7 @@ static det_dtype common_type(det_tensor *const *in, int n_in)
     if (best < 0) return (det_dtype)best_single;
     if (best_single < 0) return (det_dtype)best;
     bool single_is_higher =
-        det_dtype_is_float((det_dtype)best_single) > det_dtype_is_float((det_dtype)best) ||
+        dtype_is_float((det_dtype)best_single) > dtype_is_float((det_dtype)best) ||
         (best == DET_BOOL && best_single != DET_BOOL);
     return (det_dtype)(single_is_higher ? best_single : best);
 }
@@ -45,7 +45,7 @@ static void convert_inputs(const struct op *op, const struct tape *tape, det_ten
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) continue;
         det_dtype to = op->flags & OP_PROMOTE ? common : (det_dtype)in[i]->dtype;
-        if ((op->flags & OP_FLOAT) && !det_dtype_is_float(to)) to = DET_F32;
+        if ((op->flags & OP_FLOAT) && !dtype_is_float(to)) to = DET_F32;
         if ((op->flags & OP_F32) && tape->autocast && to == DET_BF16) to = DET_F32;
         if (in[i]->dtype != to) in[i] = det_to(in[i], to);
     }
@@ -69,9 +69,8 @@ static struct node *node_new(struct tape *tape, const struct op *op, det_tensor 
     n->in = (det_tensor **)(n + 1);
     n->in_version = (uint32_t *)(n->in + n_slots);
     n->n_in = (uint8_t)n_in;
-    memcpy(n->in, in, (size_t)n_in * sizeof *in);
-    for (int i = n_in; i < n_slots; i++)
-        n->in[i] = NULL;
+    for (int i = 0; i < n_slots; i++)
+        n->in[i] = i < n_in ? in[i] : NULL;
     return n;
 }
 
@@ -99,23 +98,20 @@ static void node_push(struct tape *tape, struct node *n)
     tape->nodes[tape->n_nodes++] = n;
 }
 
-static bool any_requires_grad(const struct node *n)
-{
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->requires_grad) return true;
-    return false;
-}
-
 // The node and its outputs become part of the tape.
 static void node_commit(struct tape *tape, struct node *n)
 {
-    for (int i = 0; i < n->n_in; i++)
-        tensor_ref(n->in[i]);
-    n->tracked = !tape->no_grad && n->op->backward && any_requires_grad(n);
+    bool any_requires_grad = false;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        n->in[i]->refs++;
+        any_requires_grad |= n->in[i]->requires_grad;
+    }
+    n->tracked = any_requires_grad && !tape->no_grad && n->op->backward;
     for (int i = 0; i < n->n_out; i++) {
         det_tensor *t = n->out[i];
         t->node = n;
-        t->requires_grad = n->tracked && det_dtype_is_float((det_dtype)t->dtype);
+        t->requires_grad = n->tracked && dtype_is_float((det_dtype)t->dtype);
         tape_own(tape, t);
     }
     node_push(tape, n);
@@ -158,10 +154,10 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
                        size_t attr_bytes)
 {
     struct tape *tape = tape_get();
-    if (tape->err.code || !inputs_present(op, in, n_in)) return NULL;
+    if (tape_failed() || !inputs_present(op, in, n_in)) return NULL;
     struct node *n = node_new(tape, op, in, n_in);
     if (op->flags & (OP_PROMOTE | OP_FLOAT | OP_F32)) convert_inputs(op, tape, n->in, n_in);
-    if (tape->err.code) return NULL;
+    if (tape_failed()) return NULL;
     ASSERT(attr_bytes <= NODE_ATTR_BYTES);
     if (attr_bytes) memcpy(n->attr, attr, attr_bytes);
     if (op->infer(n)) {
@@ -208,6 +204,7 @@ static int finish_inputs(struct node *n)
     for (int i = 0; i < n->n_in; i++) {
         det_tensor *t = n->in[i];
         if (t && !t->data && t->node) tensor_finish(t);
+        n->in_version[i] = version_of(t);
     }
     return tape_failed() ? DET_ESTATE : 0;
 }
@@ -231,7 +228,6 @@ static int node_run(struct node *n)
     if (n->state == NODE_PENDING) tape_get()->n_pending--;
     n->state = NODE_DONE;
     rc = finish_inputs(n);
-    note_versions(n);
     if (!rc && !(n->op->flags & OP_VIEW)) rc = node_allocate(n);
     if (!rc) rc = n->op->forward(n);
     if (rc && !tape_failed()) node_fail(n, rc, "failed");
@@ -251,7 +247,7 @@ void tape_finish(struct tape *tape)
     for (int i = tape->n_nodes; tape->n_pending > 0 && i-- > 0;) {
         struct node *n = tape->nodes[i];
         if (n->state != NODE_PENDING) continue;
-        if (tape->err.code) {
+        if (tape_failed()) {
             n->state = NODE_CONSUMED; // it can no longer run
             tape->n_pending--;
         } else {

@@ -40,7 +40,7 @@ int64_t tensor_extent(const int64_t *shape, const int64_t *stride, int ndim)
 det_tensor *tensor_over(struct storage *s, const struct tensor_layout *layout)
 {
     int64_t extent = tensor_extent(layout->shape, layout->stride, layout->ndim);
-    int64_t size = (int64_t)det_dtype_size(layout->dtype), room = (int64_t)s->n_bytes / size;
+    int64_t size = (int64_t)dtype_size(layout->dtype), room = (int64_t)s->n_bytes / size;
     ASSERT(extent >= 0 && layout->offset >= 0 && layout->offset <= room - extent);
     det_tensor *t = header_new();
     t->dtype = (uint8_t)layout->dtype;

@@ -14,34 +14,26 @@ struct chunk {
     _Alignas(64) char bytes[];
 };
 
-struct scope_mark {
-    int n_tensors, n_nodes;
-    struct chunk *chunk;
-    size_t chunk_used;
-};
-
-static _Thread_local struct tape tape;
-static _Thread_local struct chunk *spare_chunks; // emptied by a scope's end, used by the next one
-static _Thread_local bool tape_registered;
+THREAD_LOCAL int tape_code;
+THREAD_LOCAL struct tape *thread_tape;
 static pthread_key_t tape_key;
 static pthread_once_t tape_once = PTHREAD_ONCE_INIT;
 
-static void scope_pop(const struct scope_mark *m);
-
-static void tape_free(void *unused)
+static void tape_free(void *tape)
 {
-    (void)unused;
-    scope_pop(&(struct scope_mark){0});
-    while (spare_chunks) {
-        struct chunk *c = spare_chunks;
-        spare_chunks = c->below;
+    struct tape *t = tape;
+    scope_pop(t, &(struct scope_mark){0});
+    tensor_release(t->one);
+    while (t->spare_chunks) {
+        struct chunk *c = t->spare_chunks;
+        t->spare_chunks = c->below;
         free(c);
     }
-    free(tape.tensors);
-    free(tape.nodes);
-    free(tape.marks);
-    tape = (struct tape){0};
-    tape_registered = false;
+    free(t->tensors);
+    free(t->nodes);
+    free(t->marks);
+    free(t);
+    thread_tape = NULL;
 }
 
 static void tape_key_init(void)
@@ -49,21 +41,19 @@ static void tape_key_init(void)
     pthread_key_create(&tape_key, tape_free);
 }
 
-struct tape *tape_get(void)
+struct tape *tape_new(void)
 {
-    if (!tape_registered) {
-        pthread_once(&tape_once, tape_key_init);
-        pthread_setspecific(tape_key, &tape);
-        tape_registered = true;
-    }
-    return &tape;
+    pthread_once(&tape_once, tape_key_init);
+    thread_tape = xcalloc(1, sizeof *thread_tape);
+    pthread_setspecific(tape_key, thread_tape);
+    return thread_tape;
 }
 
-static struct chunk *chunk_new(size_t n_bytes)
+static struct chunk *chunk_new(struct tape *t, size_t n_bytes)
 {
-    struct chunk *c = spare_chunks;
+    struct chunk *c = t->spare_chunks;
     if (c && c->size >= n_bytes) {
-        spare_chunks = c->below;
+        t->spare_chunks = c->below;
     } else {
         size_t size = MAX(n_bytes, (size_t)CHUNK_BYTES);
         c = xmalloc(sizeof *c + size);
@@ -77,7 +67,7 @@ void *tape_alloc(struct tape *t, size_t n_bytes)
 {
     n_bytes = (n_bytes + 15) / 16 * 16;
     if (!t->chunk || t->chunk->size - t->chunk->used < n_bytes) {
-        struct chunk *c = chunk_new(n_bytes);
+        struct chunk *c = chunk_new(t, n_bytes);
         c->below = t->chunk;
         t->chunk = c;
     }
@@ -98,6 +88,14 @@ void tape_own(struct tape *t, det_tensor *x)
 
 // --- scopes
 
+struct scope_mark scope_mark(const struct tape *t)
+{
+    return (struct scope_mark){.n_tensors = t->n_tensors,
+                               .n_nodes = t->n_nodes,
+                               .chunk = t->chunk,
+                               .chunk_used = t->chunk ? t->chunk->used : 0};
+}
+
 void det_scope_begin(void)
 {
     struct tape *t = tape_get();
@@ -105,10 +103,7 @@ void det_scope_begin(void)
         t->cap_marks = t->cap_marks ? 2 * t->cap_marks : 16;
         t->marks = xrealloc(t->marks, (size_t)t->cap_marks * sizeof *t->marks);
     }
-    t->marks[t->n_marks++] = (struct scope_mark){.n_tensors = t->n_tensors,
-                                                 .n_nodes = t->n_nodes,
-                                                 .chunk = t->chunk,
-                                                 .chunk_used = t->chunk ? t->chunk->used : 0};
+    t->marks[t->n_marks++] = scope_mark(t);
 }
 
 // A tensor that somebody else holds outlives its history: it becomes a plain leaf.
@@ -127,30 +122,27 @@ static void node_release(struct node *n)
 {
     for (int i = 0; i < n->n_in; i++)
         tensor_release(n->in[i]);
-    for (int i = 0; i < NODE_MAX_AUX; i++) {
-        tensor_release(n->aux[i]);
-        n->aux[i] = NULL;
-    }
+    if (n->state != NODE_CONSUMED) node_release_aux(n);
     n->n_in = 0;
 }
 
-static void scope_pop(const struct scope_mark *m)
+void scope_pop(struct tape *t, const struct scope_mark *m)
 {
-    for (int i = tape.n_tensors; i-- > m->n_tensors;)
-        leave_tape(tape.tensors[i]);
-    tape.n_tensors = m->n_tensors;
-    for (int i = tape.n_nodes; i-- > m->n_nodes;) {
-        if (tape.nodes[i]->state == NODE_PENDING) tape.n_pending--;
-        node_release(tape.nodes[i]);
+    for (int i = t->n_tensors; i-- > m->n_tensors;)
+        leave_tape(t->tensors[i]);
+    t->n_tensors = m->n_tensors;
+    for (int i = t->n_nodes; i-- > m->n_nodes;) {
+        if (t->nodes[i]->state == NODE_PENDING) t->n_pending--;
+        node_release(t->nodes[i]);
     }
-    tape.n_nodes = m->n_nodes;
-    while (tape.chunk != m->chunk) {
-        struct chunk *c = tape.chunk;
-        tape.chunk = c->below;
-        c->below = spare_chunks;
-        spare_chunks = c;
+    t->n_nodes = m->n_nodes;
+    while (t->chunk != m->chunk) {
+        struct chunk *c = t->chunk;
+        t->chunk = c->below;
+        c->below = t->spare_chunks;
+        t->spare_chunks = c;
     }
-    if (tape.chunk) tape.chunk->used = m->chunk_used;
+    if (t->chunk) t->chunk->used = m->chunk_used;
 }
 
 void det_scope_end(void)
@@ -161,7 +153,7 @@ void det_scope_end(void)
         return;
     }
     t->n_marks--;
-    scope_pop(&t->marks[t->n_marks]);
+    scope_pop(t, &t->marks[t->n_marks]);
 }
 
 det_tensor *det_ref(det_tensor *t)
@@ -183,18 +175,13 @@ void tensor_free(det_tensor *t)
 
 // --- errors
 
-bool tape_failed(void)
-{
-    return tape.err.code != 0;
-}
-
 static void raise_v(int code, const char *prefix, const char *fmt, va_list args)
 {
-    if (tape.err.code) return; // the first one is the cause
+    if (tape_failed()) return; // the first one is the cause
     struct tape *t = tape_get();
     int n = snprintf(t->err.msg, sizeof t->err.msg, "%s", prefix);
     vsnprintf(t->err.msg + n, sizeof t->err.msg - (size_t)n, fmt, args);
-    t->err.code = code ? code : DET_EINVAL;
+    tape_code = t->err.code = code ? code : DET_EINVAL;
 }
 
 void det_raise(int code, const char *fmt, ...)
@@ -233,10 +220,10 @@ int det_check(det_err *err)
 {
     struct tape *t = tape_get();
     tape_finish(t);
-    int code = t->err.code;
+    int code = tape_code;
     if (!code) return det_ok(err);
     if (err) *err = t->err;
-    det_ok(&t->err);
+    tape_code = 0;
     return code;
 }
 
@@ -244,52 +231,56 @@ int det_check(det_err *err)
 
 const struct origin *tape_set_origin(const struct origin *origin)
 {
-    const struct origin *old = tape.origin;
-    tape.origin = origin;
+    struct tape *t = tape_get();
+    const struct origin *old = t->origin;
+    t->origin = origin;
     return old;
 }
 
 bool det_grad_enabled(void)
 {
-    return !tape.no_grad;
+    return !tape_get()->no_grad;
 }
 
 bool det_set_grad_enabled(bool on)
 {
-    bool old = !tape.no_grad;
-    tape.no_grad = !on;
+    struct tape *t = tape_get();
+    bool old = !t->no_grad;
+    t->no_grad = !on;
     return old;
 }
 
 bool det_autocast(void)
 {
-    return tape.autocast;
+    return tape_get()->autocast;
 }
 
 bool det_set_autocast(bool on)
 {
-    bool old = tape.autocast;
-    tape.autocast = on;
+    struct tape *t = tape_get();
+    bool old = t->autocast;
+    t->autocast = on;
     return old;
 }
 
 void det_manual_seed(uint64_t seed)
 {
-    tape.rng = (det_rng_state){.seed = seed};
+    tape_get()->rng = (det_rng_state){.seed = seed};
 }
 
 det_rng_state det_get_rng_state(void)
 {
-    return tape.rng;
+    return tape_get()->rng;
 }
 
 void det_set_rng_state(det_rng_state state)
 {
-    tape.rng = state;
+    tape_get()->rng = state;
 }
 
 void det_rng_set_step(uint64_t step)
 {
-    tape.rng.step = step;
-    tape.rng.op = 0;
+    det_rng_state *rng = &tape_get()->rng;
+    rng->step = step;
+    rng->op = 0;
 }

@@ -5,29 +5,20 @@
 #include <inttypes.h>
 #include <math.h>
 
-static const struct {
-    const char *name;
-    size_t size;
-    bool is_float;
-} dtype_rows[DET_N_DTYPES] = {
-    [DET_F32] = {"f32", 4, true},    [DET_F64] = {"f64", 8, true},  [DET_BF16] = {"bf16", 2, true},
-    [DET_I64] = {"i64", 8, false},   [DET_I32] = {"i32", 4, false}, [DET_U8] = {"u8", 1, false},
-    [DET_BOOL] = {"bool", 1, false},
-};
-
 size_t det_dtype_size(det_dtype dtype)
 {
-    return (unsigned)dtype < DET_N_DTYPES ? dtype_rows[dtype].size : 0;
+    return (unsigned)dtype < DET_N_DTYPES ? dtype_size(dtype) : 0;
 }
 
 const char *det_dtype_name(det_dtype dtype)
 {
-    return (unsigned)dtype < DET_N_DTYPES ? dtype_rows[dtype].name : "unknown";
+    static const char *const name[] = {"f32", "f64", "bf16", "i64", "i32", "u8", "bool"};
+    return (unsigned)dtype < DET_N_DTYPES ? name[dtype] : "unknown";
 }
 
 bool det_dtype_is_float(det_dtype dtype)
 {
-    return (unsigned)dtype < DET_N_DTYPES && dtype_rows[dtype].is_float;
+    return (unsigned)dtype < DET_N_DTYPES && dtype_is_float(dtype);
 }
 
 // --- shapes
@@ -65,14 +56,6 @@ static bool dense_in_order(const det_tensor *t, const int *order)
     return true;
 }
 
-bool tensor_is_row_major(const det_tensor *t)
-{
-    int64_t expected = 1;
-    for (int d = t->ndim; d-- > 0; expected *= t->shape[d])
-        if (t->shape[d] != 1 && t->stride[d] != expected) return false;
-    return true;
-}
-
 static const int channels_last[] = {0, 2, 3, 1};
 
 static bool tensor_is_channels_last(const det_tensor *t)
@@ -96,9 +79,8 @@ static void stride_order(const det_tensor *t, int *order)
     }
 }
 
-bool tensor_is_dense(const det_tensor *t)
+bool tensor_is_dense_in_some_order(const det_tensor *t)
 {
-    if (tensor_is_row_major(t)) return true;
     int order[DET_MAX_DIMS];
     stride_order(t, order);
     return dense_in_order(t, order);
@@ -108,7 +90,7 @@ static void set_strides(det_tensor *t, const int *order)
 {
     int64_t stride = 1;
     for (int i = t->ndim; i-- > 0;) {
-        int d = order ? order[i] : i;
+        int d = order[i];
         t->stride[d] = stride;
         stride *= MAX(t->shape[d], 1);
     }
@@ -134,21 +116,24 @@ static int64_t count_elements(const int64_t *shape, int ndim)
     return n <= INT64_MAX / 16 ? n : -1;
 }
 
-static det_tensor *describe(det_dtype dtype, const int64_t *shape, int ndim)
+// A header without memory, row-major; numel is that of the shape.
+static det_tensor *describe(det_dtype dtype, const int64_t *shape, int ndim, int64_t numel)
 {
     det_tensor *t = header_new();
     t->dtype = (uint8_t)dtype;
     t->ndim = (uint8_t)ndim;
-    for (int i = 0; i < ndim; i++)
-        t->shape[i] = shape[i];
-    t->numel = count_elements(shape, ndim);
-    set_strides(t, NULL);
+    t->numel = numel;
+    int64_t stride = 1;
+    for (int d = ndim; d-- > 0; stride *= MAX(shape[d], 1)) {
+        t->shape[d] = shape[d];
+        t->stride[d] = stride;
+    }
     return t;
 }
 
 static bool allocate(det_tensor *t)
 {
-    t->storage = storage_new((size_t)t->numel * det_dtype_size((det_dtype)t->dtype));
+    t->storage = storage_new((size_t)t->numel * dtype_size((det_dtype)t->dtype));
     if (!t->storage) return false;
     t->data = t->storage->data;
     return true;
@@ -158,19 +143,19 @@ static det_tensor *allocate_or_fail(det_tensor *t)
 {
     if (allocate(t)) return t;
     det_raise(DET_ENOMEM, "no memory for a tensor of shape %s (%.1f MB)", TENSOR_TEXT(t),
-              (double)t->numel * (double)det_dtype_size((det_dtype)t->dtype) / 1e6);
+              (double)t->numel * (double)dtype_size((det_dtype)t->dtype) / 1e6);
     header_free(t);
     return NULL;
 }
 
 det_tensor *tensor_new(det_dtype dtype, const int64_t *shape, int ndim)
 {
-    return allocate_or_fail(describe(dtype, shape, ndim));
+    return allocate_or_fail(describe(dtype, shape, ndim, count_elements(shape, ndim)));
 }
 
 det_tensor *tensor_new_like(const det_tensor *like)
 {
-    det_tensor *t = describe((det_dtype)like->dtype, like->shape, like->ndim);
+    det_tensor *t = describe((det_dtype)like->dtype, like->shape, like->ndim, like->numel);
     order_strides_like(t, like);
     return allocate_or_fail(t);
 }
@@ -193,9 +178,10 @@ int node_out_strided(struct node *n, det_dtype dtype, const int64_t *shape, cons
 {
     if (ndim > DET_MAX_DIMS)
         return node_fail(n, DET_ESHAPE, "result has %d dims, more than %d", ndim, DET_MAX_DIMS);
-    if (count_elements(shape, ndim) < 0)
+    int64_t numel = count_elements(shape, ndim);
+    if (numel < 0)
         return node_fail(n, DET_ESHAPE, "result %s is too large", shape_text(shape, ndim));
-    det_tensor *t = describe(dtype, shape, ndim);
+    det_tensor *t = describe(dtype, shape, ndim, numel);
     if (stride) memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);
     n->out[n->n_out++] = t;
     return 0;
@@ -226,7 +212,7 @@ int node_allocate(struct node *n)
         det_tensor *t = n->out[i];
         if (t->storage || allocate(t)) continue;
         return node_fail(n, DET_ENOMEM, "no memory for the result %s (%.1f MB)", TENSOR_TEXT(t),
-                         (double)t->numel * (double)det_dtype_size((det_dtype)t->dtype) / 1e6);
+                         (double)t->numel * (double)dtype_size((det_dtype)t->dtype) / 1e6);
     }
     return 0;
 }
@@ -280,8 +266,8 @@ det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void
 det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data)
 {
     if (tape_failed() || check_shape(dtype, shape, ndim)) return NULL;
-    det_tensor *t = describe(dtype, shape, ndim);
-    t->storage = storage_borrow(data, (size_t)t->numel * det_dtype_size(dtype));
+    det_tensor *t = describe(dtype, shape, ndim, count_elements(shape, ndim));
+    t->storage = storage_borrow(data, (size_t)t->numel * dtype_size(dtype));
     t->data = data;
     tape_own(tape_get(), t);
     if (!t->storage)
@@ -372,17 +358,14 @@ const char *det_describe(const det_tensor *t, char *buf, size_t size)
 
 // --- copies in another order
 
-static const int *order_of(enum tensor_order order)
-{
-    return order == CHANNELS_LAST ? channels_last : NULL;
-}
-
 det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
                                enum tensor_order order)
 {
-    det_tensor *t = describe(dtype, shape, ndim);
-    if (order == CHANNELS_LAST) ASSERT(ndim == 4);
-    set_strides(t, order_of(order));
+    det_tensor *t = describe(dtype, shape, ndim, count_elements(shape, ndim));
+    if (order == CHANNELS_LAST) {
+        ASSERT(ndim == 4);
+        set_strides(t, channels_last);
+    }
     return allocate_or_fail(t);
 }
 
@@ -537,7 +520,7 @@ void det_add_(det_tensor *t, det_tensor *other, double alpha)
 void det_mul_(det_tensor *t, double factor)
 {
     if (!may_write(t, "det_mul_")) return;
-    if (!det_dtype_is_float((det_dtype)t->dtype)) {
+    if (!dtype_is_float((det_dtype)t->dtype)) {
         det_raise(DET_EDTYPE, "det_mul_: not for %s", det_dtype_name((det_dtype)t->dtype));
         return;
     }
@@ -553,7 +536,7 @@ void det_write(det_tensor *t, const void *data)
         det_raise(DET_EINVAL, "det_write: data is NULL");
         return;
     }
-    det_tensor *in = describe((det_dtype)t->dtype, t->shape, t->ndim);
+    det_tensor *in = describe((det_dtype)t->dtype, t->shape, t->ndim, t->numel);
     in->data = (void *)(uintptr_t)data; // only read
     ew_copy(t, in);
     header_free(in);

@@ -1,7 +1,26 @@
 // tensor/tensor.h: what the layers above (nn, optim) need beyond the public det/tensor.h.
 #pragma once
 
+#include "base/mem.h"
 #include "det/value.h"
+
+// det_dtype_size and det_dtype_is_float for types that are known to be some.
+static inline size_t dtype_size(det_dtype dtype)
+{
+    static const uint8_t size[DET_N_DTYPES] = {
+#define DTYPE_SIZE(name, ctype, bytes, is_float) [DET_##name] = bytes,
+        DET_DTYPES(DTYPE_SIZE)
+#undef DTYPE_SIZE
+    };
+    return size[dtype];
+}
+
+static inline bool dtype_is_float(det_dtype dtype)
+{
+#define DTYPE_IS_FLOAT(name, ctype, bytes, is_float) | is_float << DET_##name
+    return (0 DET_DTYPES(DTYPE_IS_FLOAT)) >> dtype & 1;
+#undef DTYPE_IS_FLOAT
+}
 
 // Where an operation was called from: a chain of names, innermost first. Error messages show it as
 // a path ("encoder.0.fc1"). Embedded in modules, so it lives as long as they do.
@@ -13,8 +32,12 @@ struct origin {
 // Operations of this thread are made on behalf of origin from now on. Returns the previous one.
 const struct origin *tape_set_origin(const struct origin *origin);
 
-// True after a failure that nobody has fetched with det_check yet.
-bool tape_failed(void);
+// The code of this thread's first failure that nobody has fetched with det_check yet; 0: none.
+extern THREAD_LOCAL int tape_code;
+static inline bool tape_failed(void)
+{
+    return tape_code != 0;
+}
 
 // Runs what was put off, so that memory of t may be read directly; before writing, all that this
 // thread put off must have run, for it may want the old content.

@@ -87,32 +87,38 @@ INLINE void FOLD_NAME(columns)(const enum fold_id id, const bool bf16, const str
     }
 }
 
+// n elements from `at` on, as a matrix of `tile` columns.
+INLINE T FOLD_NAME(matrix)(const enum fold_id id, const bool bf16, const void *src, int64_t at,
+                           int64_t n, T c, T p, const int tile)
+{
+    const int64_t whole = n / tile * tile;
+    T acc[FOLD_TILE];
+    for (int j = 0; j < tile; j++)
+        acc[j] = FOLD_NAME(start)(id);
+    for (int64_t i = 0; i < whole; i += tile) {
+        VECTOR_LOOP
+        for (int j = 0; j < tile; j++)
+            acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + i + j), c, p);
+    }
+    for (int j = 0; j < (int)(n - whole); j++)
+        acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + whole + j), c, p);
+    UNROLL(8)
+    for (int half = tile / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            acc[j] = FOLD_NAME(merge)(id, acc[j], acc[j + half]);
+    return acc[0];
+}
+
 // n <= FOLD_TILE * FOLD_BLOCK elements from `at` on.
 INLINE T FOLD_NAME(part)(const enum fold_id id, const bool bf16, const void *src, int64_t at,
                          int64_t n, T c, T p)
 {
-    const int64_t whole = n / FOLD_TILE * FOLD_TILE;
-    T acc[FOLD_TILE], total = FOLD_NAME(start)(id);
-    if (n <= FOLD_SHORT) {
-        for (int64_t i = 0; i < n; i++)
-            total = FOLD_NAME(next)(id, total, FOLD_NAME(load)(src, bf16, at + i), c, p);
-        return total;
-    }
-    for (int j = 0; j < FOLD_TILE; j++)
-        acc[j] = total;
-    for (int64_t i = 0; i < whole; i += FOLD_TILE) {
-        VECTOR_LOOP
-        for (int j = 0; j < FOLD_TILE; j++)
-            acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + i + j), c, p);
-    }
-    VECTOR_LOOP
-    for (int j = 0; j < (int)(n - whole); j++)
-        acc[j] = FOLD_NAME(next)(id, acc[j], FOLD_NAME(load)(src, bf16, at + whole + j), c, p);
-    UNROLL(8)
-    for (int half = FOLD_TILE / 2; half; half /= 2)
-        for (int j = 0; j < half; j++)
-            acc[j] = FOLD_NAME(merge)(id, acc[j], acc[j + half]);
-    return acc[0];
+    if (n > FOLD_TILE) return FOLD_NAME(matrix)(id, bf16, src, at, n, c, p, FOLD_TILE);
+    if (n > FOLD_SHORT) return FOLD_NAME(matrix)(id, bf16, src, at, n, c, p, FOLD_SHORT);
+    T total = FOLD_NAME(start)(id);
+    for (int64_t i = 0; i < n; i++)
+        total = FOLD_NAME(next)(id, total, FOLD_NAME(load)(src, bf16, at + i), c, p);
+    return total;
 }
 
 INLINE void FOLD_NAME(rows)(const enum fold_id id, const bool bf16, const struct fold_block *b)

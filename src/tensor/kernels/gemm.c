@@ -438,31 +438,47 @@ static void small_by_dots(const struct gemm_small *g)
         }
 }
 
-// One column of C at a time, m elements of it side by side; so are those of A.
+// n elements of one column of C, side by side; so are those of A. They start from `sum`.
+INLINE vf column_part(const struct gemm_small *g, const float *a, const int n, vf sum)
+{
+    const float *b = g->b;
+    for (int64_t k = g->k; k > 0; k--, a += g->a_cs, b += g->b_rs)
+        sum += vf_load_n(a, n) * *b;
+    return sum;
+}
+
 static void small_by_columns(const struct gemm_small *g)
 {
-    float bias = g->bias ? g->bias[0] : 0;
-    for (int64_t i = 0; i < g->m; i += LANES) {
-        int n = g->m - i < LANES ? (int)(g->m - i) : LANES;
-        vf sum = g->accumulate ? vf_load_n(g->c + i, n) : vf_set1(bias);
-        for (int64_t k = 0; k < g->k; k++)
-            sum += vf_load_n(g->a + i + k * g->a_cs, n) * g->b[k * g->b_rs];
-        vf_store_n(g->c + i, sum, n);
-    }
+    const vf bias = vf_set1(g->bias ? g->bias[0] : 0);
+    const bool accumulate = g->accumulate;
+    const float *a = g->a;
+    float *c = g->c;
+    int64_t left = g->m;
+    for (; left >= LANES; left -= LANES, a += LANES, c += LANES)
+        vf_store(c, column_part(g, a, LANES, accumulate ? vf_load(c) : bias));
+    const int n = (int)left;
+    if (n) vf_store_n(c, column_part(g, a, n, accumulate ? vf_load_n(c, n) : bias), n);
+}
+
+// n elements of row i of C.
+INLINE void row_part(const struct gemm_small *g, int64_t i, int64_t j, const int n)
+{
+    float *c = g->c + i * g->ldc + j;
+    vf sum = g->accumulate ? vf_load_n(c, n) : (vf){0};
+    if (g->bias) sum += vf_load_n(g->bias + j, n);
+    for (int64_t k = 0; k < g->k; k++)
+        sum += g->a[i * g->a_rs + k * g->a_cs] * vf_load_n(g->b + k * g->b_rs + j, n);
+    vf_store_n(c, sum, n);
 }
 
 static void small_by_rows(const struct gemm_small *g)
 {
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t j = 0; j < g->n; j += LANES) {
-            int n = g->n - j < LANES ? (int)(g->n - j) : LANES;
-            float *c = g->c + i * g->ldc + j;
-            vf sum = g->accumulate ? vf_load_n(c, n) : (vf){0};
-            if (g->bias) sum += vf_load_n(g->bias + j, n);
-            for (int64_t k = 0; k < g->k; k++)
-                sum += g->a[i * g->a_rs + k * g->a_cs] * vf_load_n(g->b + k * g->b_rs + j, n);
-            vf_store_n(c, sum, n);
-        }
+    for (int64_t i = 0; i < g->m; i++) {
+        int64_t j = 0;
+        for (; j + LANES <= g->n; j += LANES)
+            row_part(g, i, j, LANES);
+        if (j < g->n) row_part(g, i, j, (int)(g->n - j));
+    }
 }
 
 static void small_by_elements(const struct gemm_small *g)

@@ -25,10 +25,13 @@ INLINE float sum_as(const enum loss_id id, const bool bf16, const struct loss_bl
     }
     for (int64_t i = whole; i < b->n; i++)
         sum[i - whole] += loss_value(id, load_as(b->x, bf16, i), load_as(b->t, bf16, i), p);
-    for (int half = STEP / 2; half; half /= 2)
+    vf total[STEP / LANES];
+    memcpy(total, sum, sizeof total);
+    UNROLL(3)
+    for (int half = STEP / LANES / 2; half; half /= 2)
         for (int j = 0; j < half; j++)
-            sum[j] += sum[j + half];
-    return sum[0];
+            total[j] += total[j + half];
+    return vf_sum(total[0]);
 }
 
 INLINE void values_as(const enum loss_id id, const bool bf16, const struct loss_block *b)

@@ -106,22 +106,22 @@ INLINE uint32_t vi_bits(vi mask)
 #endif
 }
 
-// Lane i gets lane i + by, cyclically.
-INLINE vf vf_rotate(vf v, const int by)
-{
-    vi from = {0};
-    UNROLL(16)
-    for (int i = 0; i < LANES; i++)
-        from[i] = (i + by) % LANES;
-#if defined(__clang__)
-    vf moved;
-    for (int i = 0; i < LANES; i++)
-        moved[i] = v[from[i]];
-    return moved;
+// Lane i gets lane i + by, cyclically. A macro: `by` must be a constant.
+#if defined(DET_ISA_avx512)
+#define VF_ROTATE(v, by)                                                                          \
+    __builtin_shufflevector(v, v, (by) % 16, ((by) + 1) % 16, ((by) + 2) % 16, ((by) + 3) % 16,   \
+                            ((by) + 4) % 16, ((by) + 5) % 16, ((by) + 6) % 16, ((by) + 7) % 16,   \
+                            ((by) + 8) % 16, ((by) + 9) % 16, ((by) + 10) % 16, ((by) + 11) % 16, \
+                            ((by) + 12) % 16, ((by) + 13) % 16, ((by) + 14) % 16,                 \
+                            ((by) + 15) % 16)
+#elif defined(DET_ISA_avx2)
+#define VF_ROTATE(v, by)                                                                    \
+    __builtin_shufflevector(v, v, (by) % 8, ((by) + 1) % 8, ((by) + 2) % 8, ((by) + 3) % 8, \
+                            ((by) + 4) % 8, ((by) + 5) % 8, ((by) + 6) % 8, ((by) + 7) % 8)
 #else
-    return __builtin_shuffle(v, from);
+#define VF_ROTATE(v, by) \
+    __builtin_shufflevector(v, v, (by) % 4, ((by) + 1) % 4, ((by) + 2) % 4, ((by) + 3) % 4)
 #endif
-}
 
 // The first n <= LANES floats only, as vf_load_n.
 #if defined(HAS_AVX512)
@@ -130,36 +130,46 @@ INLINE void vf_store_n(float *p, vf v, int n)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
 }
 #else // masked stores are slow where there are no mask registers
+#define STORE_PART(lanes)                                      \
+    if (LANES > (lanes) && (n & (lanes))) {                    \
+        memcpy(p, &v, (size_t)((lanes) % LANES) * sizeof(*p)); \
+        v = VF_ROTATE(v, lanes);                               \
+        p += lanes;                                            \
+    }
 INLINE void vf_store_n(float *p, vf v, int n)
 {
     if (n == LANES) {
         vf_store(p, v);
         return;
     }
-    UNROLL(2)
-    for (int half = LANES / 2; half; half /= 2) {
-        if (!(n & half)) continue;
-        memcpy(p, &v, (size_t)half * sizeof *p);
-        v = vf_rotate(v, half);
-        p += half;
-    }
+    STORE_PART(8)
+    STORE_PART(4)
+    STORE_PART(2)
+    STORE_PART(1)
 }
+#undef STORE_PART
 #endif
 
-// The sum of all lanes, always in the same order: halves are folded until one lane is left.
+// All lanes become one, always in the same order: halves are folded until one lane is left.
+#define FOLD_LANES(v, op)            \
+    do {                             \
+        if (LANES > 8) v = op(v, 8); \
+        if (LANES > 4) v = op(v, 4); \
+        v = op(v, 2);                \
+        v = op(v, 1);                \
+    } while (0)
+#define SUM_WITH(v, by) (v + VF_ROTATE(v, by))
+#define LARGER_WITH(v, by) vf_select(v > VF_ROTATE(v, by), v, VF_ROTATE(v, by))
+
 INLINE float vf_sum(vf v)
 {
-    UNROLL(4)
-    for (int width = LANES / 2; width; width /= 2)
-        v += vf_rotate(v, width);
+    FOLD_LANES(v, SUM_WITH);
     return v[0];
 }
 
 INLINE float vf_largest(vf v)
 {
-    UNROLL(4)
-    for (int width = LANES / 2; width; width /= 2)
-        v = vf_select(v > vf_rotate(v, width), v, vf_rotate(v, width));
+    FOLD_LANES(v, LARGER_WITH);
     return v[0];
 }
 
