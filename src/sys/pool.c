@@ -1,7 +1,9 @@
 // Unit pool.c: worker threads that spin briefly, then sleep on a futex.
 //
-// A run is published as (epoch, next piece) in one 64-bit ticket. A piece is claimed by advancing
-// the ticket while its epoch is still ours. The ticket of a run that is over is withdrawn before
+// Each thread has a share of a run's pieces, always the same part of them, so that what it works on
+// is likely to be in its own cache from the run before; a thread that is done with its share helps
+// with the others'. A share is a 64-bit ticket (epoch, next piece). A piece is claimed by advancing
+// the ticket while its epoch is still ours. The tickets of a run that is over are withdrawn before
 // anything of the next run is written, so a late worker, whatever it has read, claims nothing.
 #include "sys/pool.h"
 
@@ -22,16 +24,22 @@ enum {
     SPINS_BEFORE_YIELD = 2000,
 };
 
+enum { CACHE_LINE = 64 };
+
+struct share {
+    _Alignas(CACHE_LINE) _Atomic uint64_t ticket; // epoch << 32 | next piece
+    _Atomic int end;
+};
+
 struct pool {
-    _Atomic uint64_t ticket; // epoch << 32 | next piece
-    _Atomic uint32_t epoch;  // futex word
-    _Atomic int n_done;
+    _Alignas(CACHE_LINE) _Atomic uint32_t epoch; // futex word
     _Atomic int n_sleeping;
     _Atomic bool stopping;
-    _Atomic int n_pieces; // the run itself
-    _Atomic pool_fn fn;
+    _Alignas(CACHE_LINE) _Atomic int n_done;
+    _Alignas(CACHE_LINE) _Atomic pool_fn fn; // the run itself
     void *_Atomic ctx;
-    int n_threads;
+    _Atomic int n_threads;
+    struct share share[POOL_MAX_THREADS];
     pthread_t thread[POOL_MAX_THREADS];
 };
 
@@ -46,19 +54,29 @@ static void cpu_relax(void)
 #endif
 }
 
-static void work(uint32_t epoch)
+// Runs what is left of one share. Returns how many pieces that were.
+static int work_on(struct share *s, uint32_t epoch)
 {
-    inside_piece = true;
-    for (;;) {
-        uint64_t t = atomic_load(&pool.ticket);
-        if ((uint32_t)(t >> 32) != epoch) break;
+    for (int n_done = 0;;) {
+        uint64_t t = atomic_load(&s->ticket);
+        if ((uint32_t)(t >> 32) != epoch) return n_done;
         int piece = (int)(uint32_t)t;
-        if (piece >= pool.n_pieces) break;
+        if (piece >= s->end) return n_done;
         pool_fn fn = pool.fn;
         void *ctx = pool.ctx;
-        if (!atomic_compare_exchange_weak(&pool.ticket, &t, t + 1)) continue;
+        if (!atomic_compare_exchange_weak(&s->ticket, &t, t + 1)) continue;
         fn(ctx, piece);
-        atomic_fetch_add(&pool.n_done, 1);
+        n_done++;
+    }
+}
+
+static void work(int thread, uint32_t epoch)
+{
+    const int n_threads = pool.n_threads;
+    inside_piece = true;
+    for (int i = 0; i < n_threads; i++) {
+        int n_done = work_on(&pool.share[(thread + i) % n_threads], epoch);
+        if (n_done) atomic_fetch_add(&pool.n_done, n_done);
     }
     inside_piece = false;
 }
@@ -77,12 +95,11 @@ static void wait_for_epoch_after(uint32_t epoch)
     }
 }
 
-static void *worker_main(void *arg)
+static void *worker_main(void *thread)
 {
-    (void)arg;
     while (!atomic_load(&pool.stopping)) {
         uint32_t epoch = atomic_load(&pool.epoch);
-        work(epoch);
+        work((int)(intptr_t)thread, epoch);
         if (atomic_load(&pool.stopping)) break;
         wait_for_epoch_after(epoch);
     }
@@ -109,7 +126,9 @@ static void stop_workers(void)
 static void start_workers(int n_threads)
 {
     int n = 1;
-    while (n < n_threads && pthread_create(&pool.thread[n], NULL, worker_main, NULL) == 0)
+    atomic_fetch_add(&pool.epoch, 1); // no ticket is of this one
+    while (n < n_threads &&
+           pthread_create(&pool.thread[n], NULL, worker_main, (void *)(intptr_t)n) == 0)
         n++;
     pool.n_threads = n;
 }
@@ -161,14 +180,18 @@ static void run_here(int n_pieces, pool_fn fn, void *ctx)
 static void run_shared(int n_pieces, pool_fn fn, void *ctx)
 {
     uint32_t epoch = atomic_load(&pool.epoch) + 1;
-    atomic_store(&pool.ticket, (uint64_t)epoch << 32); // nobody works for this epoch yet
+    const int n_threads = pool.n_threads;
+    for (int64_t i = 0; i < n_threads; i++) // nobody works for this epoch yet
+        atomic_store(&pool.share[i].ticket,
+                     (uint64_t)epoch << 32 | (uint32_t)(n_pieces * i / n_threads));
+    for (int64_t i = 0; i < n_threads; i++)
+        pool.share[i].end = (int)(n_pieces * (i + 1) / n_threads);
     pool.fn = fn;
     pool.ctx = ctx;
-    pool.n_pieces = n_pieces;
     atomic_store(&pool.n_done, 0);
     atomic_store(&pool.epoch, epoch);
     wake_all();
-    work(epoch);
+    work(0, epoch);
     for (int spins = 0; atomic_load(&pool.n_done) < n_pieces; spins++) {
         cpu_relax();
         if (spins % SPINS_BEFORE_YIELD == SPINS_BEFORE_YIELD - 1) sched_yield();

@@ -41,16 +41,17 @@ det_tensor *channel_rows(det_tensor *t)
 
 // --- blocks of rows
 
-static int64_t block_rows(const struct sets *s)
+static int64_t block_rows(const struct sets *s, int64_t pooled_line)
 {
-    return MAX((int64_t)1, MIN(BLOCK / s->c, s->rows));
+    int64_t unit = pooled_line ? 2 * pooled_line : 1;
+    return MAX(MIN(BLOCK / s->c, s->rows) / unit, (int64_t)1) * unit;
 }
 
-struct channel_job channel_job_new(const struct sets *s, bool bf16)
+struct channel_job channel_job_new(const struct sets *s, bool bf16, int64_t pooled_line)
 {
-    struct channel_job j = {.sets = *s, .block_rows = block_rows(s)};
+    struct channel_job j = {.sets = *s, .block_rows = block_rows(s, pooled_line)};
     j.n_blocks = (s->rows + j.block_rows - 1) / j.block_rows;
-    j.k = (struct channel_norm){.c = s->c, .bf16 = bf16};
+    j.k = (struct channel_norm){.c = s->c, .bf16 = bf16, .pooled_line = pooled_line};
     return j;
 }
 
@@ -69,12 +70,13 @@ static struct channel_norm block_of(const struct channel_job *j, int piece)
 {
     struct channel_norm k = j->k;
     int64_t set = piece / j->n_blocks, row = piece % j->n_blocks * j->block_rows;
-    int64_t at = (set * j->sets.rows + row) * k.c;
+    int64_t at = (set * j->sets.rows + row) * k.c, out = k.pooled_line ? at / 4 : at;
     k.rows = MIN(j->block_rows, j->sets.rows - row);
     k.x = skip_elements(k.x, k.bf16, at);
     k.skip = skip_elements(k.skip, k.bf16, at);
-    k.g = skip_elements(k.g, k.bf16, at);
-    k.y = (void *)(uintptr_t)skip_elements(k.y, k.bf16, at);
+    k.g = skip_elements(k.g, k.bf16, out);
+    k.y = (void *)(uintptr_t)skip_elements(k.y, k.bf16, out);
+    if (k.winner) k.winner += out;
     k.gx = (void *)(uintptr_t)skip_elements(k.gx, k.bf16, at);
     k.g_skip = (void *)(uintptr_t)skip_elements(k.g_skip, k.bf16, at);
     k.mean = of_set(k.mean, set * k.c);

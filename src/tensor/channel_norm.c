@@ -14,6 +14,11 @@ static struct sets channel_sets(const struct node *n)
     return s;
 }
 
+static int64_t pooled_line(const struct node *n)
+{
+    return NODE_ATTR(n, struct channel_attr)->pooled ? n->in[NORM_X]->shape[3] : 0;
+}
+
 static bool own_statistics(const struct node *n)
 {
     const struct channel_attr *a = NODE_ATTR(n, struct channel_attr);
@@ -104,7 +109,7 @@ static int compute_stats(struct node *n)
     if (!x || !work) return DET_ENOMEM;
     double *m2 = work + s.c;
     double *mean = n->aux[NORM_AUX_STATS]->data, *rstd = mean + s.n * s.c;
-    struct channel_job j = channel_job_new(&s, x->dtype == DET_BF16);
+    struct channel_job j = channel_job_new(&s, x->dtype == DET_BF16, 0);
     j.k.x = x->data;
     if (x->dtype != DET_F64) {
         if (!channel_job_alloc(&j)) return DET_ENOMEM;
@@ -217,6 +222,13 @@ static det_tensor *channel_values(const struct node *n, int i)
     return node_in(n, i) ? tensor_converted(n->in[i], DET_F64, ROW_MAJOR) : NULL;
 }
 
+static det_tensor *winner_of(struct node *n)
+{
+    det_tensor **winner = &n->aux[NORM_AUX_WINNER];
+    if (!*winner) *winner = tensor_new_ordered(DET_U8, n->out[0]->shape, 4, CHANNELS_LAST);
+    return *winner;
+}
+
 int channel_norm_forward(struct node *n)
 {
     const struct channel_attr *a = NODE_ATTR(n, struct channel_attr);
@@ -227,11 +239,13 @@ int channel_norm_forward(struct node *n)
     struct channel_params p = {0};
     bool ok = x && !tape_failed() && params_init(n, &s, numbers(w), numbers(b), &p);
     if (ok && node_in(n, NORM_SKIP)) ok = (skip = channel_rows(n->in[NORM_SKIP]));
+    if (ok && a->pooled) ok = winner_of(n);
     if (ok && x->dtype == DET_F64) {
         forward_f64(n, &s, x->data, numbers(w), numbers(b));
     } else if (ok) {
-        struct channel_job j = channel_job_new(&s, x->dtype == DET_BF16);
+        struct channel_job j = channel_job_new(&s, x->dtype == DET_BF16, pooled_line(n));
         j.k.relu = a->relu;
+        j.k.winner = a->pooled ? winner_of(n)->data : NULL;
         j.k.x = x->data;
         j.k.skip = skip ? skip->data : NULL;
         j.k.y = y->data;
@@ -380,11 +394,12 @@ static int grads_init(struct node *n, struct channel_grads *c)
     ok = ok && params_init(n, &c->sets, numbers(c->weight), numbers(bias), &c->params);
     tensor_release(bias);
     if (!ok) return DET_ENOMEM;
-    c->job = channel_job_new(&c->sets, c->x->dtype == DET_BF16);
+    c->job = channel_job_new(&c->sets, c->x->dtype == DET_BF16, pooled_line(n));
     c->job.k.relu = NODE_ATTR(n, struct channel_attr)->relu;
     if (has_skip && c->job.k.relu && !(c->g_skip = channel_rows_new(c->x))) return DET_ENOMEM;
     c->job.k.x = c->x->data;
     c->job.k.y = n->out[0]->data;
+    c->job.k.winner = c->job.k.pooled_line ? n->aux[NORM_AUX_WINNER]->data : NULL;
     c->job.k.g = c->g->data;
     c->job.k.g_skip = c->g_skip ? c->g_skip->data : NULL;
     c->job.k.mean = c->params.mean;

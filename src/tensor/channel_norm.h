@@ -13,14 +13,16 @@ struct channel_attr {
     double eps, momentum;
     bool training; // batch_norm: by the statistics of this batch
     bool relu;
+    bool pooled;      // by windows of 2 x 2 behind the relu
     int64_t n_groups; // group_norm; 0: batch_norm
 };
 
 enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_RUNNING_MEAN, NORM_RUNNING_VAR, NORM_SKIP };
 enum {
-    NORM_AUX_STATS,
-    NORM_AUX_X
-}; // f64 (2, sets, C): mean and 1 / sqrt(variance + eps); x as rows
+    NORM_AUX_STATS, // f64 (2, sets, C): mean and 1 / sqrt(variance + eps)
+    NORM_AUX_X,     // x as rows
+    NORM_AUX_WINNER // which pixel won, if pooled
+};
 
 struct sets {
     int64_t n, rows, c, group; // rows per set, channels per group
@@ -44,7 +46,8 @@ struct channel_job {
     float *first, *second;        // (sets, blocks, C): results of the blocks
 };
 
-struct channel_job channel_job_new(const struct sets *s, bool bf16);
+// Blocks of whole pairs of lines if they are pooled: pooled_line is the width of the image, or 0.
+struct channel_job channel_job_new(const struct sets *s, bool bf16, int64_t pooled_line);
 bool channel_job_alloc(struct channel_job *j); // memory for results; false: there is none
 
 // Each runs one kernel over all blocks.

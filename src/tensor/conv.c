@@ -66,6 +66,11 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
                                    .ldc = s->c,
                                    .c_dtype = DET_F32,
                                    .accumulate = accumulate});
+    if (!s->n) { // the others start from the first image
+        if (!accumulate)
+            memset(dw, 0, (size_t)(s->oc * s->c / s->groups * s->kh * s->kw) * sizeof *dw);
+        return 0;
+    }
     if (winograd_fits(s)) return winograd_weights(s, x, g, dw, accumulate);
     return direct_weights(s, x, g, dw, accumulate);
 }

@@ -39,6 +39,10 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
 // sums: [group][kernel row][(kernel column, channel)][output channel of the group]
 void direct_store_weights(const struct conv *s, const float *sums, float *dw, bool accumulate);
 
+// The first of n_parts arrays of n floats, side by side, += the others, in order: sums that were
+// made in parts are the same for any number of threads.
+void add_parts(float *parts, int64_t n_parts, int64_t n);
+
 // Its parts, for what merges something into a convolution: weights packed (into SCRATCH_A) and rows
 // of outputs computed from rows of the padded input, without bias.
 enum { DIRECT_MAX_SEGMENTS = 1024 };
@@ -86,10 +90,10 @@ bool pooled_winograd_fits(const struct pooled *p);
 int pooled_winograd_forward(const struct pooled *p, const float *x, const float *w,
                             const float *bias, float *y, uint8_t *winner);
 
-// conv_pooled_dense.c: dw and db where lists of gradients cost more than they save: kernels with
+// conv_pooled_picked.c: dw and db where lists of gradients cost more than they save: kernels with
 // few elements.
-bool pooled_dense_is_faster(const struct pooled *p);
-int pooled_dense_weights(const struct pooled *p, const struct pooled_grads *grads);
+bool pooled_picked_is_faster(const struct pooled *p);
+int pooled_picked_weights(const struct pooled *p, const struct pooled_grads *grads);
 
 // conv_plain.c: f64, written for exactness and not for speed. x and y are (N, H, W, C) as above.
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,

@@ -293,14 +293,21 @@ int direct_data(const struct conv *s, const float *g, const float *w, float *dx)
 // --- gradient of the weights: pixels under a kernel row times the output's gradient, summed image
 // by image
 
-enum { CHANNEL_BLOCK = 64 };
+enum {
+    CHANNEL_BLOCK = 64,
+    PARTS_FLOATS = 256 << 10, // of the sums of all parts
+    MAX_PARTS = 16,           // however many threads there are
+};
 
+// Few weights: parts of the images have sums of their own, so that the gradient of an image is used
+// for all weights while it is in the cache. Many: the weights are shared out.
 struct weights_job {
     const struct conv *s;
     const float *x, *g; // x padded
-    float *sums;  // [group][kernel row][(kernel column, channel)][output channel of the group]
-    int64_t rows; // (kernel column, channel) pairs of a kernel row
-    int64_t row_blocks;
+    float *sums; // [part][group][kernel row][(kernel column, channel)][output channel of the group]
+    int64_t n_sums, n_parts;
+    int64_t rows;                // (kernel column, channel) pairs of a kernel row
+    int64_t row_blocks, n_units; // a unit is a block of rows of a kernel row of a group
     int64_t group_c, group_oc;
     int64_t padded_h, padded_w;
 };
@@ -322,20 +329,20 @@ static void weights_panel(const struct weights_job *j, const float *image, const
     }
 }
 
-// One block of rows of one kernel row, for all images and all panels of output channels.
-static void weights_piece(void *ctx, int piece)
+// What an image adds to a unit, all panels of output channels.
+static void weights_unit(const struct weights_job *j, int64_t unit, int64_t image, bool accumulate,
+                         float *sums)
 {
-    const struct weights_job *j = ctx;
     const struct conv *s = j->s;
-    int64_t block = piece % j->row_blocks, ky = piece / j->row_blocks % s->kh;
-    int64_t group = piece / (j->row_blocks * s->kh);
+    int64_t block = unit % j->row_blocks, ky = unit / j->row_blocks % s->kh;
+    int64_t group = unit / (j->row_blocks * s->kh);
     // Rows are consecutive in memory only within a kernel row of an ungrouped, undilated kernel.
     int64_t per_column = fused_rows(s) ? j->rows : j->group_c;
     int64_t blocks_per_column = (per_column + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK;
     int64_t column = block / blocks_per_column, at = block % blocks_per_column * CHANNEL_BLOCK;
     int64_t first = column * s->dw * s->c + group * j->group_c + at;
     int64_t row = column * per_column + at, m = MIN(per_column - at, (int64_t)CHANNEL_BLOCK);
-    float *sums = j->sums + ((group * s->kh + ky) * j->rows + row) * j->group_oc;
+    sums += ((group * s->kh + ky) * j->rows + row) * j->group_oc;
     for (int64_t panel = 0; panel < panel_count(j->group_oc); panel++) {
         int64_t oc = panel * kernels->gemm_width();
         struct gemm_panel p = {.m = m,
@@ -345,13 +352,27 @@ static void weights_piece(void *ctx, int piece)
                                .b_stride = s->oc,
                                .width = panel_columns(j->group_oc, panel),
                                .c = sums + oc,
-                               .ldc = j->group_oc};
-        for (int64_t n = 0; n < s->n; n++) {
-            p.accumulate = n > 0;
-            weights_panel(j, j->x + n * j->padded_h * j->padded_w * s->c + first,
-                          j->g + n * s->oh * s->ow * s->oc + group * j->group_oc + oc, p, ky);
-        }
+                               .ldc = j->group_oc,
+                               .accumulate = accumulate};
+        weights_panel(j, j->x + image * j->padded_h * j->padded_w * s->c + first,
+                      j->g + image * s->oh * s->ow * s->oc + group * j->group_oc + oc, p, ky);
     }
+}
+
+static void weights_of_unit(void *ctx, int unit)
+{
+    const struct weights_job *j = ctx;
+    for (int64_t image = 0; image < j->s->n; image++)
+        weights_unit(j, unit, image, image > 0, j->sums);
+}
+
+static void weights_of_part(void *ctx, int part)
+{
+    const struct weights_job *j = ctx;
+    int64_t first = j->s->n * part / j->n_parts, end = j->s->n * (part + 1) / j->n_parts;
+    for (int64_t image = first; image < end; image++)
+        for (int64_t unit = 0; unit < j->n_units; unit++)
+            weights_unit(j, unit, image, image > first, j->sums + part * j->n_sums);
 }
 
 struct pad_job {
@@ -367,6 +388,13 @@ static void pad_piece(void *ctx, int image)
     const struct conv *s = j->s;
     pad_rows(s, j->x + (int64_t)image * s->h * s->w * s->c, 0, j->padded_h,
              j->out + (int64_t)image * j->padded_h * j->padded_w * s->c);
+}
+
+void add_parts(float *parts, int64_t n_parts, int64_t n)
+{
+    for (int64_t part = 1; part < n_parts; part++)
+        for (int64_t i = 0; i < n; i++)
+            parts[i] += parts[part * n + i];
 }
 
 // sums -> (OC, C, KH, KW)
@@ -397,7 +425,10 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
     j.row_blocks = columns * ((per_column + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK);
     j.padded_h = s->h + 2 * s->ph;
     j.padded_w = s->w + 2 * s->pw;
-    j.sums = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j.rows) * sizeof(float));
+    j.n_units = s->groups * s->kh * j.row_blocks;
+    j.n_sums = MAX(s->oc * s->kh * j.rows, (int64_t)1);
+    j.n_parts = MAX(MIN(PARTS_FLOATS / j.n_sums, MIN(s->n, (int64_t)MAX_PARTS)), (int64_t)1);
+    j.sums = scratch(SCRATCH_A, (size_t)(j.n_parts * j.n_sums) * sizeof(float));
     if (!j.sums) return DET_ENOMEM;
     if (s->ph || s->pw) {
         struct pad_job p = {.s = s, .x = x, .padded_h = j.padded_h, .padded_w = j.padded_w};
@@ -406,7 +437,11 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
         run(s->n, pad_piece, &p, (double)(s->n * s->h * s->w * s->c));
         j.x = p.out;
     }
-    run(s->groups * s->kh * j.row_blocks, weights_piece, &j, work_of(s));
+    if (j.n_parts > 1)
+        run(j.n_parts, weights_of_part, &j, work_of(s));
+    else
+        run(j.n_units, weights_of_unit, &j, work_of(s));
+    add_parts(j.sums, j.n_parts, j.n_sums);
     direct_store_weights(s, j.sums, dw, accumulate);
     return 0;
 }

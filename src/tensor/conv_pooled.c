@@ -8,8 +8,14 @@
 #include "sys/pool.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/node.h"
+#include "tensor/share.h"
 
-enum { MAX_WINDOW = 16, CHANNELS_PER_PIECE = 4, IMAGES_AT_ONCE = 2 };
+enum {
+    MAX_WINDOW = 16,
+    CACHED_FLOATS = 8 << 10,  // of inputs that are used again and again
+    PARTS_FLOATS = 512 << 10, // of the sums of all parts
+    MAX_PARTS = 8,            // however many threads there are
+};
 
 bool pooled_fits(const struct pooled *p)
 {
@@ -78,14 +84,14 @@ struct backward_job {
     const struct pooled *p;
     const struct pooled_grads *g;
     int32_t *origin, *in_window; // see struct pooled_image
-    const float *turned;         // weights as [kernel row][output channel][kernel column][channel]
+    float *turned; // weights as [kernel row][output channel][(kernel column, channel), step floats]
+    int64_t step;
     int *rc;
-    int64_t row_len;          // kw * c
-    int vectors;              // of a kernel row
-    struct sparse_grad *list; // [image][output channel][pixel]
-    int32_t *count;           // [image][output channel]
-    float *total;             // [image][output channel]
-    float *sums;              // [output channel][kernel row][vectors * lanes]
+    int64_t lanes, n_blocks; // blocks of that many input channels
+    int64_t images_at_once;
+    int64_t n_parts; // of the images; each has its own sums
+    float *sums;     // [part][block][output channel][tap][lanes]
+    float *total;    // [part][output channel]
 };
 
 static struct pooled_image image_of(const struct backward_job *j, int64_t image)
@@ -101,39 +107,99 @@ static struct pooled_image image_of(const struct backward_job *j, int64_t image)
                                  .in_window = j->in_window};
 }
 
-// One image: its gradients by channel.
-static void list_piece(void *ctx, int image)
+static int64_t block_floats(const struct backward_job *j)
 {
-    const struct backward_job *j = ctx;
-    struct pooled_image p = image_of(j, image);
-    kernels->sparse_by_channel(&p, j->list + image * p.c * p.pixels, j->count + image * p.c,
-                               j->total + image * p.c);
+    return j->p->conv.h * j->p->conv.w * j->lanes;
 }
 
-// A few output channels, all images: dW. Few images at a time, so that their inputs stay in the
-// cache.
-static void weights_piece(void *ctx, int piece)
+static int64_t part_floats(const struct backward_job *j)
+{
+    const struct conv *s = &j->p->conv;
+    return j->n_blocks * s->oc * s->kh * s->kw * j->lanes;
+}
+
+// A few images at a time, so that all of this stays in the cache.
+struct some_images {
+    int64_t n;
+    float *x;                 // [image][block][pixel][lanes]
+    struct sparse_grad *list; // [image][output channel][pixel]
+    int32_t *count;           // [image][output channel]
+};
+
+static bool some_images_init(const struct backward_job *j, struct some_images *some)
+{
+    const struct conv *s = &j->p->conv;
+    size_t lists = (size_t)(j->images_at_once * s->oc), pixels = (size_t)(j->p->h * j->p->w);
+    size_t floats = (size_t)(j->images_at_once * j->n_blocks * block_floats(j));
+    size_t entries = lists * pixels + 1; // a list may write one entry too many
+    some->x = scratch(SCRATCH_B, floats * sizeof *some->x + entries * sizeof *some->list +
+                                     lists * sizeof *some->count);
+    if (!some->x) return false;
+    some->list = (struct sparse_grad *)(some->x + floats);
+    some->count = (int32_t *)(some->list + entries);
+    return true;
+}
+
+// Blocks of channels make every vector whole and aligned: one that crosses a line of the cache
+// takes two accesses.
+static void block_channels(const struct backward_job *j, int64_t image, float *to)
+{
+    const struct conv *s = &j->p->conv;
+    const float *from = j->g->x + image * s->h * s->w * s->c;
+    for (int64_t c = 0; c < s->c; c += j->lanes, to += block_floats(j))
+        kernels->gemm_pack(from + c, false, s->c, 1, s->h * s->w, (int)MIN(s->c - c, j->lanes), to);
+}
+
+static void some_images_load(const struct backward_job *j, struct some_images *some, int64_t first,
+                             float *total)
+{
+    for (int64_t i = 0; i < some->n; i++) {
+        struct pooled_image p = image_of(j, first + i);
+        block_channels(j, first + i, some->x + i * j->n_blocks * block_floats(j));
+        kernels->sparse_by_channel(&p, some->list + i * p.c * p.pixels, some->count + i * p.c,
+                                   total);
+    }
+}
+
+static void some_images_add(const struct backward_job *j, const struct some_images *some,
+                            float *sums)
+{
+    const struct conv *s = &j->p->conv;
+    int64_t pixels = j->p->h * j->p->w, taps = s->kh * s->kw;
+    for (int64_t block = 0; block < j->n_blocks; block++)
+        for (int64_t oc = 0; oc < s->oc; oc++, sums += taps * j->lanes)
+            kernels->sparse_sums(&(struct sparse_lists){.list = some->list + oc * pixels,
+                                                        .count = some->count + oc,
+                                                        .x = some->x + block * block_floats(j),
+                                                        .n_images = some->n,
+                                                        .list_step = s->oc * pixels,
+                                                        .count_step = s->oc,
+                                                        .x_step = j->n_blocks * block_floats(j),
+                                                        .rows = s->kh,
+                                                        .row_step = s->w * j->lanes,
+                                                        .taps = s->kw},
+                                 sums);
+}
+
+// Some of the images: their part of dW and db.
+static void weights_part(void *ctx, int part)
 {
     const struct backward_job *j = ctx;
     const struct conv *s = &j->p->conv;
-    int64_t pixels = j->p->h * j->p->w;
-    int64_t first = (int64_t)piece * CHANNELS_PER_PIECE;
-    int64_t end = MIN(first + CHANNELS_PER_PIECE, s->oc);
-    for (int64_t image = 0; image < s->n; image += IMAGES_AT_ONCE)
-        for (int64_t oc = first; oc < end; oc++) {
-            struct sparse_lists l = {.list = j->list + (image * s->oc + oc) * pixels,
-                                     .count = j->count + image * s->oc + oc,
-                                     .x = j->g->x + image * s->h * s->w * s->c,
-                                     .n_images = MIN(s->n - image, (int64_t)IMAGES_AT_ONCE),
-                                     .list_step = s->oc * pixels,
-                                     .count_step = s->oc,
-                                     .x_step = s->h * s->w * s->c,
-                                     .rows = s->kh,
-                                     .row_step = s->w * s->c,
-                                     .vectors = j->vectors};
-            float *sums = j->sums + oc * s->kh * j->vectors * kernels->gemm_lanes();
-            kernels->sparse_sums(&l, sums, image > 0);
-        }
+    struct some_images some;
+    if (!some_images_init(j, &some)) {
+        __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+        return;
+    }
+    float *sums = j->sums + part * part_floats(j), *total = j->total + part * s->oc;
+    memset(sums, 0, (size_t)part_floats(j) * sizeof *sums);
+    memset(total, 0, (size_t)s->oc * sizeof *total);
+    int64_t image = s->n * part / j->n_parts, end = s->n * (part + 1) / j->n_parts;
+    for (; image < end; image += some.n) {
+        some.n = MIN(end - image, j->images_at_once);
+        some_images_load(j, &some, image, total);
+        if (j->g->dw) some_images_add(j, &some, sums);
+    }
 }
 
 // One image: dX.
@@ -144,7 +210,8 @@ static void data_piece(void *ctx, int image)
     struct pooled_image p = image_of(j, image);
     struct sparse_weights w = {.w = j->turned,
                                .kernel_rows = s->kh,
-                               .len = j->row_len,
+                               .len = s->kw * s->c,
+                               .step = j->step,
                                .stride = s->w * s->c,
                                .n_window = (int)(j->p->kh * j->p->kw)};
     size_t lists = (size_t)(p.pixels * w.n_window), entries = lists * (size_t)p.c + 1;
@@ -159,27 +226,49 @@ static void data_piece(void *ctx, int image)
 }
 
 // (OC, C, KH, KW) -> (KH, OC, KW, C)
-static void turn_weights(const struct conv *s, const float *w, float *out)
+static void turn_weights(void *ctx, int64_t from, int64_t to)
 {
-    for (int64_t ky = 0; ky < s->kh; ky++)
-        for (int64_t oc = 0; oc < s->oc; oc++)
-            for (int64_t kx = 0; kx < s->kw; kx++)
-                for (int64_t c = 0; c < s->c; c++)
-                    *out++ = w[((oc * s->c + c) * s->kh + ky) * s->kw + kx];
+    const struct backward_job *j = ctx;
+    const struct conv *s = &j->p->conv;
+    for (int64_t oc = from; oc < to; oc++)
+        for (int64_t c = 0; c < s->c; c++) {
+            const float *w = j->g->w + (oc * s->c + c) * s->kh * s->kw;
+            for (int64_t ky = 0; ky < s->kh; ky++) {
+                float *out = j->turned + (ky * s->oc + oc) * j->step + c;
+                for (int64_t kx = 0; kx < s->kw; kx++)
+                    out[kx * s->c] = *w++;
+            }
+        }
 }
 
-static void store_weights(const struct backward_job *j)
+// As add_parts, for one output channel.
+static void add_parts_of(const struct backward_job *j, int64_t oc)
 {
     const struct conv *s = &j->p->conv;
-    int64_t taps = s->kh * s->kw, padded = (int64_t)j->vectors * kernels->gemm_lanes();
-    for (int64_t oc = 0; oc < s->oc; oc++)
-        for (int64_t c = 0; c < s->c; c++)
-            for (int64_t tap = 0; tap < taps; tap++) {
-                int64_t ky = tap / s->kw, at = tap % s->kw * s->c + c;
-                float v = j->sums[(oc * s->kh + ky) * padded + at];
-                float *to = &j->g->dw[(oc * s->c + c) * taps + tap];
-                *to = j->g->accumulate_w ? *to + v : v;
-            }
+    int64_t n = s->kh * s->kw * j->lanes;
+    for (int64_t block = 0; block < j->n_blocks; block++) {
+        float *sums = j->sums + (block * s->oc + oc) * n;
+        for (int64_t part = 1; part < j->n_parts; part++)
+            for (int64_t i = 0; i < n; i++)
+                sums[i] += sums[part * part_floats(j) + i];
+    }
+}
+
+static void store_weights(void *ctx, int64_t from, int64_t to)
+{
+    const struct backward_job *j = ctx;
+    const struct conv *s = &j->p->conv;
+    int64_t taps = s->kh * s->kw;
+    for (int64_t oc = from; oc < to; oc++) {
+        add_parts_of(j, oc);
+        for (int64_t c = 0; c < s->c; c++) {
+            float *dw = j->g->dw + (oc * s->c + c) * taps;
+            const float *sums =
+                j->sums + (c / j->lanes * s->oc + oc) * taps * j->lanes + c % j->lanes;
+            for (int64_t tap = 0; tap < taps; tap++)
+                dw[tap] = (j->g->accumulate_w ? dw[tap] : 0) + sums[tap * j->lanes];
+        }
+    }
 }
 
 static void store_bias(const struct backward_job *j)
@@ -187,58 +276,67 @@ static void store_bias(const struct backward_job *j)
     const struct conv *s = &j->p->conv;
     for (int64_t oc = 0; oc < s->oc; oc++) {
         j->g->db[oc] = 0;
-        for (int64_t image = 0; image < s->n; image++)
-            j->g->db[oc] += j->total[image * s->oc + oc];
+        for (int64_t part = 0; part < j->n_parts; part++)
+            j->g->db[oc] += j->total[part * s->oc + oc];
     }
 }
 
-// Where the windows start in an image, and where their pixels are from there.
-static void plan_offsets(const struct backward_job *j)
+// Where the windows start in an image of c channels, and where their pixels are from there.
+static void plan_offsets(const struct backward_job *j, int64_t c)
 {
     const struct pooled *p = j->p;
-    const struct conv *s = &p->conv;
+    int64_t w = p->conv.w;
     for (int64_t i = 0; i < p->h * p->w; i++)
-        j->origin[i] = (int32_t)((i / p->w * p->kh * s->w + i % p->w * p->kw) * s->c);
+        j->origin[i] = (int32_t)((i / p->w * p->kh * w + i % p->w * p->kw) * c);
     for (int64_t k = 0; k < p->kh * p->kw; k++)
-        j->in_window[k] = (int32_t)((k / p->kw * s->w + k % p->kw) * s->c);
+        j->in_window[k] = (int32_t)((k / p->kw * w + k % p->kw) * c);
 }
 
 static int weights_backward(struct backward_job *j)
 {
     const struct conv *s = &j->p->conv;
-    size_t channels = (size_t)(s->n * s->oc), pixels = (size_t)(j->p->h * j->p->w);
-    j->list = scratch(SCRATCH_B, channels * ((pixels + 1) * sizeof *j->list + 8));
-    j->sums = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j->vectors * kernels->gemm_lanes()) * 4);
-    if (!j->list || !j->sums) return DET_ENOMEM;
-    j->count = (int32_t *)(j->list + channels * pixels + 1); // a list may write one entry too many
-    j->total = (float *)(j->count + channels);
-    pool_run((int)s->n, list_piece, j);
+    j->lanes = kernels->gemm_lanes();
+    j->n_blocks = (s->c + j->lanes - 1) / j->lanes;
+    j->images_at_once = MAX(CACHED_FLOATS / block_floats(j), (int64_t)1);
+    j->n_parts = MIN(PARTS_FLOATS / MAX(part_floats(j), (int64_t)1), MIN(s->n, (int64_t)MAX_PARTS));
+    j->n_parts = MAX(j->n_parts, (int64_t)1);
+    size_t floats = (size_t)(j->n_parts * (part_floats(j) + s->oc));
+    j->sums = scratch(SCRATCH_A, floats * sizeof(float));
+    if (!j->sums) return DET_ENOMEM;
+    j->total = j->sums + j->n_parts * part_floats(j);
+    plan_offsets(j, j->lanes);
+    pool_run((int)j->n_parts, weights_part, j);
+    if (*j->rc) return *j->rc;
     if (j->g->db) store_bias(j);
-    if (!j->g->dw) return 0;
-    pool_run((int)((s->oc + CHANNELS_PER_PIECE - 1) / CHANNELS_PER_PIECE), weights_piece, j);
-    store_weights(j);
+    int64_t row_work = j->n_blocks * s->kh * s->kw * j->lanes * j->n_parts;
+    if (j->g->dw) share_rows(s->oc, row_work, store_weights, j);
     return 0;
+}
+
+static int data_backward(struct backward_job *j)
+{
+    const struct conv *s = &j->p->conv;
+    int64_t lanes = kernels->gemm_lanes();
+    j->step = (s->kw * s->c + lanes - 1) / lanes * lanes;
+    j->turned = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j->step) * sizeof(float));
+    if (!j->turned) return DET_ENOMEM;
+    plan_offsets(j, s->c);
+    share_rows(s->oc, s->c * s->kh * s->kw, turn_weights, j);
+    pool_run((int)s->n, data_piece, j);
+    return *j->rc;
 }
 
 int pooled_backward(const struct pooled *p, const struct pooled_grads *grads)
 {
-    const struct conv *s = &p->conv;
-    int lanes = kernels->gemm_lanes(), rc = 0;
-    struct backward_job j = {.p = p, .g = grads, .row_len = s->kw * s->c, .rc = &rc};
-    j.vectors = (int)((j.row_len + lanes - 1) / lanes);
+    int rc = 0;
+    struct backward_job j = {.p = p, .g = grads, .rc = &rc};
     int64_t pixels = p->h * p->w;
+    bool weights = grads->dw || grads->db, picked = weights && pooled_picked_is_faster(p);
+    if (picked) rc = pooled_picked_weights(p, grads);
     j.origin = scratch(SCRATCH_C, (size_t)(pixels + MAX_WINDOW) * sizeof *j.origin);
     if (!j.origin) return DET_ENOMEM;
     j.in_window = j.origin + pixels;
-    plan_offsets(&j);
-    if (grads->dw || grads->db)
-        rc = pooled_dense_is_faster(p) ? pooled_dense_weights(p, grads) : weights_backward(&j);
-    if (!rc && grads->dx) {
-        float *turned = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j.row_len) * sizeof(float));
-        if (!turned) return DET_ENOMEM;
-        turn_weights(s, grads->w, turned);
-        j.turned = turned;
-        pool_run((int)s->n, data_piece, &j);
-    }
+    if (!rc && weights && !picked) rc = weights_backward(&j);
+    if (!rc && grads->dx) rc = data_backward(&j);
     return rc;
 }

@@ -12,9 +12,18 @@
 enum {
     MIN_CHANNELS = 16,
     MIN_PIXELS = 3,    // of an output side; below, tiles are mostly padding
-    BLOCK_TILES = 96,  // forward: transformed input and output of a block fit the cache
+    BLOCK_TILES = 48,  // forward: transformed input and output of a block fit the cache
     CHUNK_TILES = 128, // weights: tiles transformed before the products
+    N_PARTS = 8,       // weights: however many threads there are
+    PARTS_FLOATS = 2 << 20,
 };
+
+// Floats from one point of n transformed tiles to the next: a line of the cache more, because the
+// same tile of all points would want the same few places there.
+static int64_t point_floats(int64_t n_tiles, int64_t channels)
+{
+    return n_tiles * channels + 16;
+}
 
 bool winograd_fits(const struct conv *s)
 {
@@ -23,6 +32,13 @@ bool winograd_fits(const struct conv *s)
            s->groups == 1 && s->c >= MIN_CHANNELS && s->oc >= MIN_CHANNELS && s->c % lanes == 0 &&
            s->oc % lanes == 0 && s->oh >= MIN_PIXELS && s->ow >= MIN_PIXELS;
 }
+
+// Transformed tiles [first, first + n): inputs and gradients, [point][tile][channel], for at most
+// `room` tiles.
+struct chunk {
+    int64_t room, first, n;
+    float *v, *z;
+};
 
 struct tiling {
     int64_t across, per_image, total; // tiles
@@ -106,12 +122,12 @@ static void multiply_points(const struct forward_job *j, const float *v, float *
                 .m = n_tiles,
                 .k = s->c,
                 .n_seg = 1,
-                .a = v + point * j->block * s->c,
+                .a = v + point * point_floats(j->block, s->c),
                 .a_stride = s->c,
                 .b = kernel_panel(j, point, panel),
                 .b_stride = width,
                 .width = width,
-                .c = m + point * j->block * s->oc + panel * kernels->gemm_width(),
+                .c = m + point * point_floats(j->block, s->oc) + panel * kernels->gemm_width(),
                 .ldc = s->oc,
             });
         }
@@ -122,14 +138,15 @@ static void forward_piece(void *ctx, int piece)
     const struct forward_job *j = ctx;
     const struct conv *s = j->s;
     int64_t first = piece * j->block, n_tiles = MIN(j->tiles.total - first, j->block);
-    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * j->block * (s->c + s->oc)) * sizeof *v);
+    int64_t v_step = point_floats(j->block, s->c), m_step = point_floats(j->block, s->oc);
+    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * (v_step + m_step)) * sizeof *v);
     if (!v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
-    float *m = v + WINO_POINTS * j->block * s->c;
+    float *m = v + WINO_POINTS * v_step;
     for (int64_t t = 0; t < n_tiles; t++)
-        input_tile(s, j->x, &j->tiles, first + t, v + t * s->c, j->block * s->c);
+        input_tile(s, j->x, &j->tiles, first + t, v + t * s->c, v_step);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++) {
         int64_t image = (first + t) / j->tiles.per_image, at = (first + t) % j->tiles.per_image;
@@ -139,7 +156,7 @@ static void forward_piece(void *ctx, int piece)
                                 .y = at / j->tiles.across * WINO_OUT,
                                 .x = at % j->tiles.across * WINO_OUT,
                                 .to = j->y + image * s->oh * s->ow * s->oc};
-        kernels->wino_output(m + t * s->oc, j->block * s->oc, j->bias, &out);
+        kernels->wino_output(m + t * s->oc, m_step, j->bias, &out);
     }
 }
 
@@ -163,66 +180,135 @@ int winograd_forward(const struct conv *s, const float *x, const float *w, const
 
 // --- gradient of the weights
 
+// Few channels: parts of the tiles have sums of their own, transformed and multiplied by one thread
+// without leaving its cache. Many: all threads transform a chunk of tiles, then share out the
+// points.
 struct weights_job {
     const struct conv *s;
     const float *x, *g;
     float *dw;
     bool accumulate;
-    float *v, *z;  // transformed inputs and output gradients of a chunk: [point][tile][channel]
-    float *points; // gradient of the transformed kernels: [point][c][oc]
     struct tiling tiles;
-    int64_t first, n_tiles; // of the chunk
+    int64_t n_parts;
+    float *points; // gradient of the transformed kernels: [part][point][c][oc]
+    struct chunk shared;
+    int *rc;
 };
 
-enum { TILES_PER_PIECE = 16 };
-
-static void transform_piece(void *ctx, int piece)
+static struct chunk chunk_over(const struct conv *s, int64_t room, float *memory)
 {
-    const struct weights_job *j = ctx;
+    return (struct chunk){
+        .room = room, .v = memory, .z = memory + WINO_POINTS * point_floats(room, s->c)};
+}
+
+static size_t chunk_bytes(const struct conv *s, int64_t room)
+{
+    int64_t step = point_floats(room, s->c) + point_floats(room, s->oc);
+    return (size_t)(WINO_POINTS * step) * sizeof(float);
+}
+
+static void transform_tiles(const struct weights_job *j, const struct chunk *c, int64_t from,
+                            int64_t to)
+{
     const struct conv *s = j->s;
-    int64_t end = MIN(((int64_t)piece + 1) * TILES_PER_PIECE, j->n_tiles);
-    for (int64_t t = (int64_t)piece * TILES_PER_PIECE; t < end; t++) {
-        int64_t tile = j->first + t, image = tile / j->tiles.per_image,
+    for (int64_t t = from; t < to; t++) {
+        int64_t tile = c->first + t, image = tile / j->tiles.per_image,
                 at = tile % j->tiles.per_image;
-        input_tile(s, j->x, &j->tiles, tile, j->v + t * s->c, CHUNK_TILES * s->c);
+        input_tile(s, j->x, &j->tiles, tile, c->v + t * s->c, point_floats(c->room, s->c));
         kernels->wino_gradient(&(struct wino_tile){.image = j->g + image * s->oh * s->ow * s->oc,
                                                    .h = s->oh,
                                                    .w = s->ow,
                                                    .c = s->oc,
                                                    .y = at / j->tiles.across * WINO_OUT,
                                                    .x = at % j->tiles.across * WINO_OUT,
-                                                   .to = j->z + t * s->oc,
-                                                   .step = CHUNK_TILES * s->oc});
+                                                   .to = c->z + t * s->oc,
+                                                   .step = point_floats(c->room, s->oc)});
     }
+}
+
+static void multiply_point(const struct conv *s, const struct chunk *c, int64_t point,
+                           bool accumulate, float *points)
+{
+    for (int64_t panel = 0; panel < panel_count(s->oc); panel++) {
+        int64_t oc = panel * kernels->gemm_width();
+        kernels->gemm_panel(&(struct gemm_panel){
+            .m = s->c,
+            .k = c->n,
+            .n_seg = 1,
+            .a = c->v + point * point_floats(c->room, s->c),
+            .a_stride = s->c,
+            .a_columns = true,
+            .b = c->z + point * point_floats(c->room, s->oc) + oc,
+            .b_stride = s->oc,
+            .width = panel_columns(s->oc, panel),
+            .c = points + point * s->c * s->oc + oc,
+            .ldc = s->oc,
+            .accumulate = accumulate,
+        });
+    }
+}
+
+static void weights_of_part(void *ctx, int part)
+{
+    const struct weights_job *j = ctx;
+    const struct conv *s = j->s;
+    float *memory = scratch(SCRATCH_B, chunk_bytes(s, BLOCK_TILES));
+    if (!memory) {
+        __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
+        return;
+    }
+    struct chunk c = chunk_over(s, BLOCK_TILES, memory);
+    int64_t first = j->tiles.total * part / j->n_parts;
+    int64_t end = j->tiles.total * (part + 1) / j->n_parts;
+    for (c.first = first; c.first < end; c.first += c.n) {
+        c.n = MIN(end - c.first, (int64_t)BLOCK_TILES);
+        transform_tiles(j, &c, 0, c.n);
+        for (int64_t point = 0; point < WINO_POINTS; point++)
+            multiply_point(s, &c, point, c.first > first,
+                           j->points + part * WINO_POINTS * s->c * s->oc);
+    }
+}
+
+enum { TILES_PER_PIECE = 16 };
+
+static void transform_piece(void *ctx, int piece)
+{
+    const struct weights_job *j = ctx;
+    int64_t from = (int64_t)piece * TILES_PER_PIECE;
+    transform_tiles(j, &j->shared, from, MIN(from + TILES_PER_PIECE, j->shared.n));
 }
 
 static void product_piece(void *ctx, int point)
 {
     const struct weights_job *j = ctx;
-    const struct conv *s = j->s;
-    for (int64_t panel = 0; panel < panel_count(s->oc); panel++) {
-        int64_t oc = panel * kernels->gemm_width();
-        kernels->gemm_panel(&(struct gemm_panel){
-            .m = s->c,
-            .k = j->n_tiles,
-            .n_seg = 1,
-            .a = j->v + (int64_t)point * CHUNK_TILES * s->c,
-            .a_stride = s->c,
-            .a_columns = true,
-            .b = j->z + (int64_t)point * CHUNK_TILES * s->oc + oc,
-            .b_stride = s->oc,
-            .width = panel_columns(s->oc, panel),
-            .c = j->points + (int64_t)point * s->c * s->oc + oc,
-            .ldc = s->oc,
-            .accumulate = j->first > 0,
-        });
+    multiply_point(j->s, &j->shared, point, j->shared.first > 0, j->points);
+}
+
+static int weights_together(struct weights_job *j)
+{
+    struct chunk *c = &j->shared;
+    float *memory = scratch(SCRATCH_C, chunk_bytes(j->s, CHUNK_TILES));
+    if (!memory) return DET_ENOMEM;
+    *c = chunk_over(j->s, CHUNK_TILES, memory);
+    for (; c->first < j->tiles.total; c->first += CHUNK_TILES) {
+        c->n = MIN(j->tiles.total - c->first, (int64_t)CHUNK_TILES);
+        pool_run((int)((c->n + TILES_PER_PIECE - 1) / TILES_PER_PIECE), transform_piece, j);
+        pool_run(WINO_POINTS, product_piece, j);
     }
+    return 0;
 }
 
 static void store_piece(void *ctx, int c)
 {
     const struct weights_job *j = ctx;
     const struct conv *s = j->s;
+    int64_t part_floats = WINO_POINTS * s->c * s->oc;
+    for (int64_t point = 0; point < WINO_POINTS; point++) {
+        float *row = j->points + (point * s->c + c) * s->oc;
+        for (int64_t part = 1; part < j->n_parts; part++)
+            for (int64_t o = 0; o < s->oc; o++)
+                row[o] += row[part * part_floats + o];
+    }
     for (int64_t o = 0; o < s->oc; o += kernels->gemm_lanes())
         kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc,
                                   j->dw + (o * s->c + c) * 9, s->c * 9, j->accumulate);
@@ -231,17 +317,19 @@ static void store_piece(void *ctx, int c)
 int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
                      bool accumulate)
 {
-    struct weights_job j = {.s = s, .x = x, .g = g, .dw = dw, .accumulate = accumulate};
+    int rc = 0;
+    struct weights_job j = {
+        .s = s, .x = x, .g = g, .dw = dw, .accumulate = accumulate, .n_parts = 1, .rc = &rc};
+    int64_t floats = WINO_POINTS * s->c * s->oc;
     j.tiles = tiling_of(s);
-    j.v = scratch(SCRATCH_C, (size_t)(WINO_POINTS * CHUNK_TILES * (s->c + s->oc)) * sizeof(float));
-    j.points = scratch(SCRATCH_A, (size_t)(WINO_POINTS * s->c * s->oc) * sizeof(float));
-    if (!j.v || !j.points) return DET_ENOMEM;
-    j.z = j.v + WINO_POINTS * CHUNK_TILES * s->c;
-    for (j.first = 0; j.first < j.tiles.total; j.first += CHUNK_TILES) {
-        j.n_tiles = MIN(j.tiles.total - j.first, (int64_t)CHUNK_TILES);
-        pool_run((int)((j.n_tiles + TILES_PER_PIECE - 1) / TILES_PER_PIECE), transform_piece, &j);
-        pool_run(WINO_POINTS, product_piece, &j);
-    }
-    pool_run((int)s->c, store_piece, &j);
-    return 0;
+    if (N_PARTS * floats <= PARTS_FLOATS && j.tiles.total >= N_PARTS * BLOCK_TILES)
+        j.n_parts = N_PARTS;
+    j.points = scratch(SCRATCH_A, (size_t)(j.n_parts * floats) * sizeof(float));
+    if (!j.points) return DET_ENOMEM;
+    if (j.n_parts > 1)
+        pool_run((int)j.n_parts, weights_of_part, &j);
+    else
+        rc = weights_together(&j);
+    if (!rc) pool_run((int)s->c, store_piece, &j);
+    return rc;
 }

@@ -14,5 +14,6 @@ const struct fusion fusion_table[] = {
     {&op_batch_norm, &op_relu, relu_absorbs_batch_norm},
     {&op_batch_norm, &op_add, add_absorbs_batch_norm},
     {&op_batch_norm_add, &op_relu, relu_absorbs_batch_norm},
+    {&op_batch_norm_relu, &op_max_pool2d, pool_absorbs_batch_norm},
     {NULL, NULL, NULL},
 };

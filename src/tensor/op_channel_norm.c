@@ -1,4 +1,5 @@
-// Unit op_channel_norm.c: batch_norm, merged with the addition and relu behind it, and group_norm.
+// Unit op_channel_norm.c: batch_norm, merged with the addition, relu and pooling behind it, and
+// group_norm.
 #include "tensor/channel_norm.h"
 #include "tensor/fuse.h"
 #include "tensor/ops.h"
@@ -97,9 +98,54 @@ static const char *const batch_norm_relu_cases[] = {
     NULL};
 const struct op op_batch_norm_relu = {.name = "batch_norm_relu",
                                       .max_in = 6,
+                                      .flags = OP_DEFER,
                                       .saves_out = true,
                                       BATCH_NORM_ROW,
                                       .cases = batch_norm_relu_cases};
+
+// --- pooled
+
+static bool can_be_pooled(const det_tensor *x)
+{
+    return x->dtype == DET_F32 && x->ndim == 4 && x->shape[2] % 2 == 0 && x->shape[3] % 2 == 0;
+}
+
+static int batch_norm_pool_infer(struct node *n)
+{
+    struct channel_attr *a = NODE_ATTR(n, struct channel_attr);
+    const det_tensor *x = n->in[NORM_X];
+    int rc = batch_norm_infer(n);
+    if (rc) return rc;
+    if (!can_be_pooled(x))
+        return node_fail(n, DET_EDTYPE, "not for %s %s", det_dtype_name((det_dtype)x->dtype),
+                         TENSOR_TEXT(x));
+    a->relu = a->pooled = true;
+    header_free(n->out[--n->n_out]); // that of the relu
+    int64_t shape[] = {x->shape[0], x->shape[1], x->shape[2] / 2, x->shape[3] / 2};
+    return node_out_channels_last(n, DET_F32, shape);
+}
+
+static const char *const batch_norm_pool_cases[] = {
+    "x:f[B,c,6,4] w:f[c] b:f[c] m:w[c] v:w[c]; training=1 eps=0.001; "
+    "F.max_pool2d(F.relu(" BATCH_NORM "), 2)",
+    "x:f[B,c,2,8] w:f[c] b:f[c] m:w[c] v:w[c]; training=0 eps=0.001; "
+    "F.max_pool2d(F.relu(" BATCH_NORM "), 2)",
+    "x:f[3,33,16,18] w:f[33] b:f[33] m:w[33] v:w[33]; training=1 eps=0.001; "
+    "F.max_pool2d(F.relu(" BATCH_NORM "), 2)",
+    NULL};
+const struct op op_batch_norm_pool = {.name = "batch_norm_pool",
+                                      .min_in = 1,
+                                      .max_in = 5,
+                                      .saves_in = 1 << NORM_X | 1 << NORM_WEIGHT | 1 << NORM_BIAS,
+                                      .saves_out = true,
+                                      .infer = batch_norm_pool_infer,
+                                      .prepare = channel_norm_prepare,
+                                      .forward = channel_norm_forward,
+                                      .backward = channel_norm_backward,
+                                      .attrs = batch_norm_attrs,
+                                      .cases = batch_norm_pool_cases};
+
+// --- merging
 
 // Rewrites consumer into op over the inputs of norm; the statistics are shared, not computed again.
 static void take_over(struct node *consumer, const struct node *norm, const struct op *op,
@@ -110,6 +156,7 @@ static void take_over(struct node *consumer, const struct node *norm, const stru
     memcpy(in, norm->in, norm->n_in * sizeof *in);
     if (skip) in[NORM_SKIP] = skip;
     a.relu = relu;
+    a.pooled = op == &op_batch_norm_pool;
     node_rewrite(consumer, op, in, in[NORM_SKIP] ? NORM_SKIP + 1 : norm->n_in, &a, sizeof a);
     consumer->aux[NORM_AUX_STATS] = tensor_ref(norm->aux[NORM_AUX_STATS]);
     consumer->aux[NORM_AUX_X] = tensor_ref(norm->aux[NORM_AUX_X]);
@@ -130,6 +177,14 @@ bool add_absorbs_batch_norm(struct node *consumer, const struct node *producer)
                 !memcmp(skip->stride, y->stride, y->ndim * sizeof *y->stride);
     if (!same || skip == y || y->dtype == DET_F64) return false;
     take_over(consumer, producer, &op_batch_norm_add, skip, false);
+    return true;
+}
+
+bool pool_absorbs_batch_norm(struct node *consumer, const struct node *producer)
+{
+    if (node_in(producer, NORM_SKIP) || !can_be_pooled(producer->in[NORM_X])) return false;
+    if (!pools_pairs(consumer)) return false;
+    take_over(consumer, producer, &op_batch_norm_pool, NULL, true);
     return true;
 }
 

@@ -247,6 +247,8 @@ static const char *const conv2d_cases[] = {
     "x:f[3,32,8,8] w:f[16,32,3,3] -; ; F.conv2d(x, w)",
     "x:f[2,16,6,5] w:f[80,16,3,3] b:f[80]; padding=2; F.conv2d(x, w, b, 1, 2)",
     "x:f[1,40,12,12] w:f[40,40,5,5] b:f[40]; ; F.conv2d(x, w, b)",
+    "x:f[2,80,6,6] w:f[80,80,5,5] -; ; F.conv2d(x, w)",
+    "x:f[7,16,30,30] w:f[32,16,3,3] b:f[32]; padding=1; F.conv2d(x, w, b, 1, 1)",
     NULL};
 const struct op op_conv2d = {.name = "conv2d",
                              .min_in = 2,

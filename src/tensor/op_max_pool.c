@@ -233,6 +233,18 @@ det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts o)
     return OP_APPLY(&op_max_pool2d, a, x);
 }
 
+static bool windows_touch(const struct pool_attr *a) // side by side, without gaps or overlaps
+{
+    return !a->padding[0] && !a->padding[1] && !a->ceil_mode && a->stride[0] == a->kernel[0] &&
+           a->stride[1] == a->kernel[1];
+}
+
+bool pools_pairs(const struct node *pool)
+{
+    const struct pool_attr *a = NODE_ATTR(pool, struct pool_attr);
+    return windows_touch(a) && a->kernel[0] == 2 && a->kernel[1] == 2;
+}
+
 // --- convolution + max_pool2d (+ relu)
 
 struct conv_pool_attr {
@@ -368,9 +380,8 @@ static bool absorb_conv(struct node *consumer, const struct node *conv, bool rel
     struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
                                     .kernel = {a->kernel[0], a->kernel[1]},
                                     .relu = relu};
-    bool plain = conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 &&
-                 !a->padding[0] && !a->padding[1] && !a->ceil_mode &&
-                 a->stride[0] == a->kernel[0] && a->stride[1] == a->kernel[1];
+    bool plain =
+        conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 && windows_touch(a);
     struct pooled p = {.kh = a->kernel[0], .kw = a->kernel[1]};
     if (!plain || conv_describe((struct node *)(uintptr_t)conv, &p.conv) || !pooled_fits(&p))
         return false;

@@ -28,7 +28,8 @@
     O(index_select) O(gather) O(scatter_add) O(one_hot) O(embedding)             \
     O(concat) O(pad) O(flip) O(tril) O(triu)                                     \
     O(dropout) O(dropout_channels) \
-    O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(group_norm) O(layer_norm) O(rms_norm)      \
+    O(batch_norm) O(batch_norm_add) O(batch_norm_relu) O(batch_norm_pool) O(group_norm)             \
+    O(layer_norm) O(rms_norm)                                                                       \
     O(avg_pool2d) O(adaptive_avg_pool2d) O(adaptive_max_pool2d) O(interpolate)                      \
     O(attention) O(rnn_tanh) O(rnn_relu) O(gru) O(lstm)
 // clang-format on
@@ -49,3 +50,5 @@ bool pool_absorbs_conv(struct node *consumer, const struct node *producer);
 bool relu_absorbs_conv_pool(struct node *consumer, const struct node *producer);
 bool relu_absorbs_batch_norm(struct node *consumer, const struct node *producer);
 bool add_absorbs_batch_norm(struct node *consumer, const struct node *producer);
+bool pool_absorbs_batch_norm(struct node *consumer, const struct node *producer);
+bool pools_pairs(const struct node *pool); // max_pool2d by 2 x 2, windows side by side

@@ -281,6 +281,54 @@ static void test_convolutions__round_about_as_a_plain_sum(void **state)
     }
 }
 
+// Gradients of the weights of each kind of convolution, in memory that held something else before.
+static void test_convolutions__of_no_images_have_gradients_of_zero(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t c, kernel;
+        bool pooled;
+    } cases[] = {{3, 5, false}, {32, 3, false}, {40, 1, false}, {40, 5, true}, {1, 5, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        det_tensor *w =
+            det_randn(DET_F32, DET_DIMS(32, cases[i].c, cases[i].kernel, cases[i].kernel));
+        det_tensor *b = det_randn(DET_F32, DET_DIMS(32));
+        det_requires_grad(w, true);
+        det_requires_grad(b, true);
+        for (int64_t n_images = 2; n_images >= 0; n_images -= 2) {
+            det_tensor *x = det_randn(DET_F32, DET_DIMS(n_images, cases[i].c, 12, 12));
+            det_tensor *y = det_conv2d(x, w, b);
+            if (cases[i].pooled) y = det_relu(det_max_pool2d(y, .kernel = {2, 2}));
+            det_zero_grad(w);
+            det_zero_grad(b);
+            det_backward(det_sum(y));
+            double size = det_item(det_norm(det_grad(w), 2)) + det_item(det_norm(det_grad(b), 2));
+            assert_int_equal(det_check(NULL), 0);
+            assert_true(n_images ? size > 0 : size == 0);
+        }
+    }
+}
+
+// What was merged into pooling can still be looked at, and gradients may come in from there.
+static void test_batch_norm__merged_with_relu_and_pooling_keeps_its_value(void **state)
+{
+    (void)state;
+    det_tensor *x = det_requires_grad(det_randn(DET_F32, DET_DIMS(5, 20, 8, 6)), true);
+    det_tensor *y = det_relu(det_batch_norm(x, .training = true));
+    det_tensor *pooled = det_max_pool2d(y, .kernel = {2, 2});
+    det_tensor *merged = det_clone(pooled);
+    det_backward(det_add(det_sum(det_mul(pooled, pooled)), det_sum(y)));
+    det_tensor *by_merged = det_clone(det_grad(x));
+    det_zero_grad(x);
+    det_tensor *again = det_relu(det_batch_norm(x, .training = true));
+    assert_non_null(det_data_f32(again)); // now it has run on its own
+    pooled = det_max_pool2d(again, .kernel = {2, 2});
+    det_backward(det_add(det_sum(det_mul(pooled, pooled)), det_sum(again)));
+    assert_same(y, again);
+    assert_same(merged, pooled);
+    assert_true(relative_error(by_merged, det_to(det_grad(x), DET_F64)) < 1e-6);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
           TEST(test_sum__of_a_long_column_or_row_is_accurate),
@@ -294,4 +342,6 @@ RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
           TEST(test_indices__out_of_range_are_named),
           TEST(test_matmul__has_the_same_bits_whether_zeros_are_skipped_or_not),
           TEST(test_matmul__skips_no_zero_that_meets_infinity),
-          TEST(test_convolutions__round_about_as_a_plain_sum))
+          TEST(test_convolutions__round_about_as_a_plain_sum),
+          TEST(test_convolutions__of_no_images_have_gradients_of_zero),
+          TEST(test_batch_norm__merged_with_relu_and_pooling_keeps_its_value))

@@ -105,10 +105,121 @@ INLINE void backward_as(const struct channel_norm *from, const bool bf16, const 
     }
 }
 
+// --- pooled
+
+// The four pixels of a window of 2 x 2, LANES or fewer channels of them, from the first one on.
+INLINE void load_window(const float *x, int64_t c, int64_t line, const int width, vf *v)
+{
+    v[0] = vf_load_n(x, width);
+    v[1] = vf_load_n(x + c, width);
+    v[2] = vf_load_n(x + line * c, width);
+    v[3] = vf_load_n(x + line * c + c, width);
+}
+
+// What the channels from j on need of a window: its place in x and in what is pooled.
+struct norm_window {
+    int64_t in, out, j;
+};
+
+INLINE void forward_window(const struct channel_norm *k, const struct norm_window at,
+                           const int width)
+{
+    vf v[4];
+    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    const vf mean = vf_load_n(k->mean + at.j, width), scale = vf_load_n(k->scale + at.j, width);
+    const vf bias = vf_load_n(k->bias + at.j, width);
+    vf best = (v[0] - mean) * scale + bias;
+    vi winner = {0};
+    UNROLL(3)
+    for (int i = 1; i < 4; i++) { // the first of equals wins; NaN beats everything
+        const vf y = (v[i] - mean) * scale + bias;
+        const vi wins = (y > best) | (y != y);
+        best = vf_select(wins, y, best);
+        winner = (wins & i) | (winner & ~wins);
+    }
+    vf_store_n((float *)k->y + at.out, vf_select(best <= 0, (vf){0}, best), width);
+    vi_store_bytes(k->winner + at.out, winner, width);
+}
+
+// Gradient before the relu, of the winner.
+INLINE vf window_grad(const struct channel_norm *k, const struct norm_window at, const int width)
+{
+    const vf y = vf_load_n((const float *)k->y + at.out, width);
+    return vf_select(y > 0, vf_load_n((const float *)k->g + at.out, width), (vf){0});
+}
+
+INLINE void sums_window(const struct channel_norm *k, const struct norm_window at, const int width,
+                        float *sum_g, float *sum_gx)
+{
+    vf v[4];
+    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    const vi winner = vi_load_bytes(k->winner + at.out);
+    vf x = v[0];
+    UNROLL(3)
+    for (int i = 1; i < 4; i++)
+        x = vf_select(winner == i, v[i], x);
+    const vf g = window_grad(k, at, width);
+    vf_store_n(sum_g + at.j, vf_load_n(sum_g + at.j, width) + g, width);
+    const vf gx = g * (x - vf_load_n(k->mean + at.j, width));
+    vf_store_n(sum_gx + at.j, vf_load_n(sum_gx + at.j, width) + gx, width);
+}
+
+INLINE void backward_window(const struct channel_norm *k, const struct norm_window at,
+                            const int width)
+{
+    vf v[4];
+    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    const vi winner = vi_load_bytes(k->winner + at.out);
+    const vf g = window_grad(k, at, width) * vf_load_n(k->scale + at.j, width);
+    const vf mean = vf_load_n(k->mean + at.j, width), shift = vf_load_n(k->shift + at.j, width);
+    const vf slope = vf_load_n(k->slope + at.j, width);
+    float *gx = (float *)k->gx + at.in;
+    UNROLL(4)
+    for (int i = 0; i < 4; i++) {
+        const vf of_g = vf_select(winner == i, g, (vf){0});
+        float *to = gx + (i / 2 * k->pooled_line + i % 2) * k->c;
+        vf_store_n(to, of_g + shift + slope * (v[i] - mean), width);
+    }
+}
+
+enum pooled_pass { POOLED_FORWARD, POOLED_SUMS, POOLED_BACKWARD };
+
+INLINE void pooled_window(const enum pooled_pass pass, const struct channel_norm *k,
+                          const struct norm_window at, const int width, float *sum_g, float *sum_gx)
+{
+    if (pass == POOLED_FORWARD)
+        forward_window(k, at, width);
+    else if (pass == POOLED_SUMS)
+        sums_window(k, at, width, sum_g, sum_gx);
+    else
+        backward_window(k, at, width);
+}
+
+INLINE void pooled_as(const enum pooled_pass pass, const struct channel_norm *from, float *sum_g,
+                      float *sum_gx)
+{
+    const struct channel_norm k = *from;
+    const int64_t c = k.c, line = k.pooled_line;
+    struct norm_window at = {0};
+    for (int64_t row = 0; row < k.rows; row += 2 * line)
+        for (int64_t x = 0; x < line; x += 2, at.out += c) {
+            const struct norm_window first = at;
+            at.in = (row + x) * c;
+            for (at.j = 0; at.j + LANES <= c; at.j += LANES, at.in += LANES, at.out += LANES)
+                pooled_window(pass, &k, at, LANES, sum_g, sum_gx);
+            if (at.j < c) pooled_window(pass, &k, at, (int)(c - at.j), sum_g, sum_gx);
+            at = first;
+        }
+}
+
 // --- by case
 
 void KERNEL(channel_forward)(const struct channel_norm *k)
 {
+    if (k->pooled_line) {
+        pooled_as(POOLED_FORWARD, k, NULL, NULL);
+        return;
+    }
     switch (4 * k->bf16 + 2 * k->relu + (k->skip != NULL)) {
     case 0:
         forward_as(k, false, false, false);
@@ -140,6 +251,12 @@ void KERNEL(channel_forward)(const struct channel_norm *k)
 // Sums of g and of g * (x - mean) over the rows; with g_skip, writes it too.
 void KERNEL(channel_sums)(const struct channel_norm *k, float *sum_g, float *sum_gx)
 {
+    if (k->pooled_line) {
+        memset(sum_g, 0, (size_t)k->c * sizeof *sum_g);
+        memset(sum_gx, 0, (size_t)k->c * sizeof *sum_gx);
+        pooled_as(POOLED_SUMS, k, sum_g, sum_gx);
+        return;
+    }
     switch (3 * k->bf16 + k->relu + (k->g_skip != NULL)) { // g_skip comes with relu only
     case 0:
         sums_as(k, false, false, false, sum_g, sum_gx);
@@ -164,7 +281,9 @@ void KERNEL(channel_sums)(const struct channel_norm *k, float *sum_g, float *sum
 
 void KERNEL(channel_backward)(const struct channel_norm *k)
 {
-    if (k->bf16 && k->relu)
+    if (k->pooled_line)
+        pooled_as(POOLED_BACKWARD, k, NULL, NULL);
+    else if (k->bf16 && k->relu)
         backward_as(k, true, true);
     else if (k->bf16)
         backward_as(k, true, false);

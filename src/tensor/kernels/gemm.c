@@ -184,34 +184,6 @@ void KERNEL(gemm_panel)(const struct gemm_panel *p)
 
 // --- packing
 
-// r[i][j] <-> r[j][i], by swapping ever larger blocks across the diagonal.
-INLINE void transpose(vf *r)
-{
-    UNROLL(4)
-    for (int s = 1; s < LANES; s *= 2) {
-        vi low = {0}, high = {0};
-        UNROLL(16)
-        for (int l = 0; l < LANES; l++) {
-            low[l] = l & s ? l - s + LANES : l;
-            high[l] = l & s ? l + LANES : l + s;
-        }
-        UNROLL(16)
-        for (int i = 0; i < LANES; i++) {
-            if (i & s) continue;
-            vf a = r[i], b = r[i + s];
-#if defined(__clang__)
-            for (int l = 0; l < LANES; l++) {
-                r[i][l] = low[l] < LANES ? a[low[l]] : b[low[l] - LANES];
-                r[i + s][l] = high[l] < LANES ? a[high[l]] : b[high[l] - LANES];
-            }
-#else
-            r[i] = __builtin_shuffle(a, b, low);
-            r[i + s] = __builtin_shuffle(a, b, high);
-#endif
-        }
-    }
-}
-
 // What follows reads f32, or bf16 if `bf16` says so, and writes f32.
 
 INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end, const int width,
@@ -225,6 +197,10 @@ INLINE void pack_rows(const void *b, const bool bf16, int64_t rs, int64_t k_end,
         int j = 0;
         for (; j + LANES <= width; j += LANES)
             vf_store(out + j, vf_load_as(b, bf16, k * rs + j));
+        if (j < width && !bf16) {
+            vf_store(out + j, vf_load_n((const float *)b + k * rs + j, width - j));
+            continue;
+        }
         for (; j < width; j++)
             out[j] = load_as(b, bf16, k * rs + j);
         for (; j < padded; j++)
@@ -250,7 +226,7 @@ INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_e
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
                 r[i] = vf_load_as(b, bf16, (j + i) * cs + k);
-            transpose(r);
+            vf_transpose(r);
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
                 vf_store(out + (k + i) * padded + j, r[i]);

@@ -184,8 +184,8 @@ struct dropout_args {
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
-    K(void, pooled_spread, (const struct pooled_spread *p))                                         \
-    K(void, sparse_sums, (const struct sparse_lists *l, float *sum, bool accumulate)) \
+    K(void, pooled_pick, (const struct pooled_pick *p))                                             \
+    K(void, sparse_sums, (const struct sparse_lists *l, float *sum)) \
     K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \
                                 float *total))                                                      \
     K(void, sparse_scatter, (const struct pooled_image *p, const struct sparse_weights *w,          \

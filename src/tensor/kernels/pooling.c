@@ -2,6 +2,7 @@
 // convolution.
 #include "tensor/kernels/pooling.h"
 
+#include "base/assert.h"
 #include "tensor/kernels/kernels.h"
 
 static bool outside(int64_t at, int64_t size)
@@ -118,147 +119,174 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 
 // --- behind a pooled convolution
 
-INLINE void spread_vector(const struct pooled_spread *p, const int64_t kh, const int64_t kw,
-                          int64_t i, int64_t c, const int width)
-{
-    const int64_t at = i * p->c + c;
-    vi winner = vi_load_bytes(p->winner + at, width);
-    vf g = vf_load_n(p->g + at, width);
-    if (p->y) g = vf_select(vf_load_n(p->y + at, width) > 0, g, (vf){0});
-    vf_store_n(p->total + c, vf_load_n(p->total + c, width) + g, width);
-    UNROLL(2)
-    for (int64_t ky = 0; ky < kh; ky++) {
-        float *to = p->out + ky * p->row_step + i * kw * p->c + c;
-        UNROLL(2)
-        for (int64_t kx = 0; kx < kw; kx++, to += p->c)
-            vf_store_n(to, vf_select(winner == (int32_t)(ky * kw + kx), g, (vf){0}), width);
-    }
-}
+#if defined(DET_ISA_avx512) // sums that stay in registers: 32, or 16
+#define COUNTS(X)                                                                            \
+    X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13), X(14), \
+        X(15), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25)
+#define EACH_COUNT(X)                                                                              \
+    X(1)                                                                                           \
+    X(2)                                                                                           \
+    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) \
+        X(20) X(21) X(22) X(23) X(24) X(25)
+enum { MAX_SUMS = 25 };
+#else
+#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13)
+#define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+enum { MAX_SUMS = 13 };
+#endif
 
-INLINE void spread_row(const struct pooled_spread *p, const int64_t kh, const int64_t kw)
-{
-    for (int64_t i = 0; i < p->n; i++) {
-        int64_t c = 0;
-        for (; c + LANES <= p->c; c += LANES)
-            spread_vector(p, kh, kw, i, c, LANES);
-        if (c < p->c) spread_vector(p, kh, kw, i, c, (int)(p->c - c));
-    }
-}
-
-void KERNEL(pooled_spread)(const struct pooled_spread *p)
-{
-    if (p->kh == 2 && p->kw == 2)
-        spread_row(p, 2, 2);
-    else
-        spread_row(p, p->kh, p->kw);
-}
-
-// How many of n vectors to do at once, in equal shares.
+// How many of n to do at once, in equal shares.
 INLINE int64_t share_of(int64_t n)
 {
-    int64_t shares = (n + SPARSE_MAX_VECTORS - 1) / SPARSE_MAX_VECTORS;
+    int64_t shares = (n + MAX_SUMS - 1) / MAX_SUMS;
     return (n + shares - 1) / shares;
 }
 
-// sum[i] (+)= over all entries of the images' lists of value * (vector at x + offset + at[i]).
-// Vectors side by side need no table of where they are.
-INLINE void sums_of(const int n, const bool side_by_side, const struct sparse_lists *l,
-                    const int64_t *at, float *sum, bool accumulate)
+// Lane i gets from[index[i] % 4].
+INLINE vf pick(const float *from, vi index)
 {
-    vf s[SPARSE_MAX_VECTORS];
-    UNROLL(13)
-    for (int i = 0; i < n; i++) {
-        if (accumulate)
-            s[i] = vf_load(sum + i * LANES);
-        else
-            s[i] = (vf){0};
+#if defined(HAS_AVX512)
+    return (vf)_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(from)), (__m512i)index);
+#elif defined(DET_ISA_avx2)
+    return (vf)_mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)from), (__m256i)index);
+#else
+    vf v;
+    for (int i = 0; i < LANES; i++)
+        v[i] = from[index[i] % PICK_WINDOW];
+    return v;
+#endif
+}
+
+// Taps from first on of the channels from c on, fewer than LANES if width says so.
+INLINE void pick_taps(const int n, const struct pooled_pick *p, int first, int64_t c, int width)
+{
+    const int32_t *tap = p->tap + first;
+    float *sums = p->sums + first * p->c + c;
+    vf s[MAX_SUMS], total = {0};
+    UNROLL(25)
+    for (int t = 0; t < n; t++)
+        s[t] = vf_load_n(sums + t * p->c, width);
+    for (int64_t i = 0; i < p->pixels; i++) {
+        const float *from = p->windows + p->origin[i];
+        const int64_t at = i * p->c + c;
+        const vi winner = vi_load_bytes(p->winner + at);
+        vf g = vf_load_n(p->g + at, width);
+        if (p->y) g = vf_select(vf_load_n(p->y + at, width) > 0, g, (vf){0});
+        total += g;
+        __asm__("" : "+r"(from)); // one pointer; the compiler would add up one per tap
+        UNROLL(25)
+        for (int t = 0; t < n; t++)
+            s[t] += g * pick(from + tap[t], winner);
     }
+    UNROLL(25)
+    for (int t = 0; t < n; t++)
+        vf_store_n(sums + t * p->c, s[t], width);
+    if (!first) vf_store_n(p->total + c, vf_load_n(p->total + c, width) + total, width);
+}
+
+#define DEFINE_PICK(n)                                                                 \
+    static void pick_##n(const struct pooled_pick *p, int first, int64_t c, int width) \
+    {                                                                                  \
+        if (width == LANES)                                                            \
+            pick_taps(n, p, first, c, LANES);                                          \
+        else                                                                           \
+            pick_taps(n, p, first, c, width);                                          \
+    }
+EACH_COUNT(DEFINE_PICK)
+
+void KERNEL(pooled_pick)(const struct pooled_pick *p)
+{
+#define PICK(n) pick_##n
+    static void (*const table[])(const struct pooled_pick *, int, int64_t, int) = {NULL,
+                                                                                   COUNTS(PICK)};
+    const int share = (int)share_of(p->n_taps);
+    for (int64_t c = 0; c < p->c; c += LANES)
+        for (int t = 0; t < p->n_taps; t += share) {
+            int n = p->n_taps - t < share ? p->n_taps - t : share;
+            table[n](p, t, c, p->c - c < LANES ? (int)(p->c - c) : LANES);
+        }
+}
+
+// sum[i] += over all entries of the images' lists of value * (vector i of x from the offset on):
+// `taps` of each of `rows`.
+INLINE void sums_of(const int rows, const int taps, const struct sparse_lists *l, int64_t first_row,
+                    float *sum)
+{
+    vf s[MAX_SUMS];
+    UNROLL(25)
+    for (int i = 0; i < rows * taps; i++)
+        s[i] = vf_load(sum + i * LANES);
     for (int64_t image = 0; image < l->n_images; image++) {
         const struct sparse_grad *e = l->list + image * l->list_step;
         const struct sparse_grad *end = e + l->count[image * l->count_step];
-        const float *x = l->x + image * l->x_step + (side_by_side ? at[0] : 0);
+        const float *x = l->x + image * l->x_step + first_row * l->row_step;
         for (; e < end; e++) {
             const float *from = x + e->offset, value = e->value;
-            UNROLL(13)
-            for (int i = 0; i < n; i++)
-                s[i] += value * vf_load(from + (side_by_side ? i * LANES : at[i]));
+            UNROLL(5)
+            for (int r = 0; r < rows; r++, from += l->row_step) {
+                UNROLL(25)
+                for (int i = 0; i < taps; i++)
+                    s[r * taps + i] += value * vf_load(from + i * LANES);
+            }
         }
     }
-    UNROLL(13)
-    for (int i = 0; i < n; i++)
+    UNROLL(25)
+    for (int i = 0; i < rows * taps; i++)
         vf_store(sum + i * LANES, s[i]);
 }
 
-#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13)
+typedef void (*sums_fn)(const struct sparse_lists *, int64_t, float *);
 
-typedef void (*sums_fn)(const struct sparse_lists *, const int64_t *, float *, bool);
-
-#define DEFINE_SUMS(n)                                                                      \
-    static void sums_##n(const struct sparse_lists *l, const int64_t *at, float *sum,       \
-                         bool accumulate)                                                   \
-    {                                                                                       \
-        sums_of(n, true, l, at, sum, accumulate);                                           \
-    }                                                                                       \
-    static void sums_apart_##n(const struct sparse_lists *l, const int64_t *at, float *sum, \
-                               bool accumulate)                                             \
-    {                                                                                       \
-        sums_of(n, false, l, at, sum, accumulate);                                          \
+#define DEFINE_SUMS(rows, taps)                                                                   \
+    static void sums_##rows##_##taps(const struct sparse_lists *l, int64_t first_row, float *sum) \
+    {                                                                                             \
+        sums_of(rows, taps, l, first_row, sum);                                                   \
     }
-DEFINE_SUMS(1)
-DEFINE_SUMS(2)
-DEFINE_SUMS(3)
-DEFINE_SUMS(4)
-DEFINE_SUMS(5)
-DEFINE_SUMS(6)
-DEFINE_SUMS(7)
-DEFINE_SUMS(8)
-DEFINE_SUMS(9)
-DEFINE_SUMS(10)
-DEFINE_SUMS(11)
-DEFINE_SUMS(12)
-DEFINE_SUMS(13)
+#define DEFINE_SUMS_OF_ROW(taps) DEFINE_SUMS(1, taps)
+EACH_COUNT(DEFINE_SUMS_OF_ROW)
+DEFINE_SUMS(2, 3)
+DEFINE_SUMS(3, 3)
+DEFINE_SUMS(2, 5)
+#if defined(DET_ISA_avx512)
+DEFINE_SUMS(3, 5)
+DEFINE_SUMS(4, 5)
+DEFINE_SUMS(5, 5)
+#endif
 
-enum { LATENCY_VECTORS = 8 }; // sums that keep the multiply units busy
-
-static void sums_by_row(const struct sparse_lists *l, float *sum, bool accumulate)
+// All taps of a row, any number of them.
+static void sums_of_row(const struct sparse_lists *l, int64_t row, float *sum)
 {
-#define SUMS(n) sums_##n
-    static const sums_fn table[] = {NULL, COUNTS(SUMS)};
-    const int64_t share = share_of(l->vectors);
-    for (int64_t r = 0; r < l->rows; r++)
-        for (int64_t v = 0; v < l->vectors; v += share) {
-            int64_t at = r * l->row_step + v * LANES, left = l->vectors - v;
-            int64_t n = left < share ? left : share;
-            table[n](l, &at, sum, accumulate);
-            sum += n * LANES;
-        }
+#define SUMS_OF_ROW(taps) sums_1_##taps
+    static const sums_fn table[] = {NULL, COUNTS(SUMS_OF_ROW)};
+    const int64_t share = share_of(l->taps);
+    struct sparse_lists part = *l;
+    for (int64_t t = 0; t < l->taps; t += share) {
+        const int64_t left = l->taps - t, n = left < share ? left : share;
+        table[n](&part, row, sum + t * LANES);
+        part.x += n * LANES;
+    }
 }
 
-static void sums_across_rows(const struct sparse_lists *l, float *sum, bool accumulate)
+// Several rows of taps at a time, as many as stay in registers, for the sizes that are common.
+void KERNEL(sparse_sums)(const struct sparse_lists *l, float *sum)
 {
-#define SUMS_APART(n) sums_apart_##n
-    static const sums_fn table[] = {NULL, COUNTS(SUMS_APART)};
-    int64_t at[SPARSE_MAX_VECTORS], n = 0, left = l->rows * l->vectors;
-    const int64_t share = share_of(left);
-    for (int64_t r = 0; r < l->rows; r++)
-        for (int64_t v = 0; v < l->vectors; v++) {
-            at[n++] = r * l->row_step + v * LANES;
-            left--;
-            if (left && n < share) continue;
-            table[n](l, at, sum, accumulate);
-            sum += n * LANES;
-            n = 0;
-        }
-}
-
-// All rows and vectors, as many sums at a time as stay in registers: shares of a row if these are
-// enough, or else vectors of several rows.
-void KERNEL(sparse_sums)(const struct sparse_lists *l, float *sum, bool accumulate)
-{
-    if (l->vectors >= LATENCY_VECTORS)
-        sums_by_row(l, sum, accumulate);
-    else
-        sums_across_rows(l, sum, accumulate);
+#if defined(DET_ISA_avx512)
+    static const sums_fn fives[] = {NULL, sums_1_5, sums_2_5, sums_3_5, sums_4_5, sums_5_5};
+#else
+    static const sums_fn fives[] = {NULL, sums_1_5, sums_2_5};
+#endif
+    static const sums_fn threes[] = {NULL, sums_1_3, sums_2_3, sums_3_3};
+    const sums_fn *table = l->taps == 5 ? fives : l->taps == 3 ? threes : NULL;
+    const int64_t most = l->taps == 5 ? (int64_t)STATIC_LEN(fives) - 1
+                         : table      ? (int64_t)STATIC_LEN(threes) - 1
+                                      : 1;
+    for (int64_t r = 0; r < l->rows; r += most, sum += most * l->taps * LANES) {
+        const int64_t n = l->rows - r < most ? l->rows - r : most;
+        if (table)
+            table[n](l, r, sum);
+        else
+            sums_of_row(l, r, sum);
+    }
 }
 
 enum { CHANNEL_BLOCK = 64 };
@@ -281,7 +309,7 @@ INLINE int live_grads(const struct pooled_image *p, int64_t pixel, int64_t c0, f
 }
 
 // Lists of one image's gradients by channel: list[c * pixels ...] with count[c] entries, offsets
-// into the image; total[c] is their sum.
+// into the image; their sums are added to total.
 void KERNEL(sparse_by_channel)(const struct pooled_image *p, struct sparse_grad *list,
                                int32_t *count, float *total)
 {
@@ -304,7 +332,7 @@ void KERNEL(sparse_by_channel)(const struct pooled_image *p, struct sparse_grad 
         }
         for (int c = 0; c < n; c++) {
             count[c0 + c] = (int32_t)(end[c] - (list + (c0 + c) * p->pixels));
-            total[c0 + c] = sum[c];
+            total[c0 + c] += sum[c];
         }
     }
 }
@@ -313,20 +341,20 @@ void KERNEL(sparse_by_channel)(const struct pooled_image *p, struct sparse_grad 
 INLINE void add_rows_of(const int n, const struct sparse_grad *list, int count, const float *w,
                         float *row, const int tail)
 {
-    vf s[SPARSE_MAX_VECTORS], rest = {0};
-    UNROLL(13)
+    vf s[MAX_SUMS], rest = {0};
+    UNROLL(25)
     for (int i = 0; i < n; i++)
         s[i] = vf_load(row + i * LANES);
     if (tail) rest = vf_load_n(row + n * LANES, tail);
     for (int e = 0; e < count; e++) {
         const float *from = w + list[e].offset, value = list[e].value;
         __asm__("" : "+r"(from)); // one pointer; the compiler would make one per vector
-        UNROLL(13)
+        UNROLL(25)
         for (int i = 0; i < n; i++)
             s[i] += value * vf_load(from + i * LANES);
         if (tail) rest += value * vf_load_n(from + n * LANES, tail);
     }
-    UNROLL(13)
+    UNROLL(25)
     for (int i = 0; i < n; i++)
         vf_store(row + i * LANES, s[i]);
     if (tail) vf_store_n(row + n * LANES, rest, tail);
@@ -339,19 +367,7 @@ INLINE void add_rows_of(const int n, const struct sparse_grad *list, int count, 
         add_rows_of(n, list, count, w, row, tail);                                              \
     }
 DEFINE_ROWS(0)
-DEFINE_ROWS(1)
-DEFINE_ROWS(2)
-DEFINE_ROWS(3)
-DEFINE_ROWS(4)
-DEFINE_ROWS(5)
-DEFINE_ROWS(6)
-DEFINE_ROWS(7)
-DEFINE_ROWS(8)
-DEFINE_ROWS(9)
-DEFINE_ROWS(10)
-DEFINE_ROWS(11)
-DEFINE_ROWS(12)
-DEFINE_ROWS(13)
+EACH_COUNT(DEFINE_ROWS)
 
 static void add_row(const struct sparse_grad *list, int count, const float *w, float *row,
                     int64_t len)
@@ -386,19 +402,19 @@ static void list_by_winner(const struct pooled_image *p, int64_t w_step, int n_w
         }
 }
 
-// Adds to the input's gradient what one image's results send back. w is [kernel row][c][len]; a
+// Adds to the input's gradient what one image's results send back. w is [kernel row][c][step]; a
 // window's input starts at origin, kernel rows are stride apart. Channels with the same winner
 // share their input, so each row of it is read and written once for all of them; one kernel row's
 // weights are used by all pixels before the next one's.
 void KERNEL(sparse_scatter)(const struct pooled_image *p, const struct sparse_weights *w,
                             struct sparse_grad *list, int32_t *count, float *image)
 {
-    list_by_winner(p, w->len, w->n_window, list, count);
+    list_by_winner(p, w->step, w->n_window, list, count);
     for (int64_t r = 0; r < w->kernel_rows; r++)
         for (int64_t i = 0; i < p->pixels * w->n_window; i++) {
             if (!count[i]) continue;
             int64_t at = p->origin[i / w->n_window] + p->in_window[i % w->n_window];
-            add_row(list + i * p->c, count[i], w->w + r * p->c * w->len, image + at + r * w->stride,
-                    w->len);
+            add_row(list + i * p->c, count[i], w->w + r * p->c * w->step,
+                    image + at + r * w->stride, w->len);
         }
 }

@@ -46,32 +46,35 @@ struct pooled_image {
     const int32_t *in_window; // of each winner, relative to that
 };
 
-// One row of n results: what they send back to the kh rows of the convolution below, kept whole.
-struct pooled_spread {
-    const float *g, *y; // y: NULL without relu
-    const uint8_t *winner;
-    int64_t n, c;
-    int64_t kh, kw;
-    float *out;       // rows of n * kw pixels
-    int64_t row_step; // floats from one of them to the next
-    float *total;     // c sums, added to
+// The results of one image and what their windows saw under every tap of the kernel; lanes pick
+// from it by their winner.
+enum { PICK_WINDOW = 4 }; // pixels of a window, at most
+struct pooled_pick {
+    const float *g, *y;    // y: NULL without relu
+    const uint8_t *winner; // with a vector's slack behind it
+    int64_t pixels, c;
+    const float *windows;  // PICK_WINDOW floats from each place on
+    const int32_t *origin; // of each pixel
+    const int32_t *tap;    // of each tap, relative to that
+    int n_taps;
+    float *sums;  // [tap][c], added to
+    float *total; // c sums of the gradients, added to
 };
 
-// One channel's lists in several images, steps apart, and what their entries are multiplied with:
-// rows of vectors from each offset on.
+// One channel's lists in several images, steps apart, and what their entries are multiplied with: a
+// vector for each tap of the kernel, rows of taps from each offset on.
 struct sparse_lists {
     const struct sparse_grad *list;
     const int32_t *count;
     const float *x;
     int64_t n_images, list_step, count_step, x_step;
-    int64_t rows, row_step, vectors;
+    int64_t rows, row_step, taps; // taps of a row, side by side
 };
 
 struct sparse_weights {
-    const float *w;           // [kernel row][c][len]
+    const float *w;           // [kernel row][c][step], whole vectors
     int64_t kernel_rows, len; // len: kernel columns * input channels
-    int64_t stride;           // of the input's rows
-    int n_window;             // pixels of a window
+    int64_t step;
+    int64_t stride; // of the input's rows
+    int n_window;   // pixels of a window
 };
-
-enum { SPARSE_MAX_VECTORS = 13 }; // sums that stay in 16 registers

@@ -173,6 +173,34 @@ INLINE float vf_largest(vf v)
     return v[0];
 }
 
+// r[i][j] <-> r[j][i], by swapping ever larger blocks across the diagonal.
+INLINE void vf_transpose(vf *r)
+{
+    UNROLL(4)
+    for (int s = 1; s < LANES; s *= 2) {
+        vi low = {0}, high = {0};
+        UNROLL(16)
+        for (int l = 0; l < LANES; l++) {
+            low[l] = l & s ? l - s + LANES : l;
+            high[l] = l & s ? l + LANES : l + s;
+        }
+        UNROLL(16)
+        for (int i = 0; i < LANES; i++) {
+            if (i & s) continue;
+            vf a = r[i], b = r[i + s];
+#if defined(__clang__)
+            for (int l = 0; l < LANES; l++) {
+                r[i][l] = low[l] < LANES ? a[low[l]] : b[low[l] - LANES];
+                r[i + s][l] = high[l] < LANES ? a[high[l]] : b[high[l] - LANES];
+            }
+#else
+            r[i] = __builtin_shuffle(a, b, low);
+            r[i + s] = __builtin_shuffle(a, b, high);
+#endif
+        }
+    }
+}
+
 // Element i of an array that is f32 or bf16; `bf16` is a constant wherever this is fast.
 INLINE float load_as(const void *p, const bool bf16, int64_t i)
 {
@@ -187,19 +215,24 @@ INLINE void store_as(void *p, const bool bf16, int64_t i, float x)
         ((float *)p)[i] = x;
 }
 
-// n <= LANES small numbers from p on, as integers of a vector, and back.
-INLINE vi vi_load_bytes(const uint8_t *p, int n)
+// Small numbers from p on, as integers of a vector, and n <= LANES of them back. What the compiler
+// makes of such conversions is slow.
+INLINE vi vi_load_bytes(const uint8_t *p)
 {
-    vb bytes = {0};
-    memcpy(&bytes, p, (size_t)n);
-    return __builtin_convertvector(bytes, vi);
+#if defined(HAS_AVX512)
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+#elif defined(DET_ISA_avx2)
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+#else
+    return __builtin_convertvector(*(const vb *)p, vi);
+#endif
 }
 
 INLINE void vi_store_bytes(uint8_t *p, vi v, int n)
 {
 #if defined(HAS_AVX512)
     __m128i bytes = _mm512_cvtepi32_epi8((__m512i)v);
-#elif defined(DET_ISA_avx2) // what the compiler makes of a conversion is slow
+#elif defined(DET_ISA_avx2)
     __m256i words = _mm256_packus_epi32((__m256i)v, (__m256i)v);
     __m256i halves = _mm256_packus_epi16(words, words); // four bytes at the start of either half
     int32_t bytes[2] = {_mm256_extract_epi32(halves, 0), _mm256_extract_epi32(halves, 4)};
