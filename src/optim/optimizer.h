@@ -76,7 +76,7 @@ float *param_state(const struct group *g, int state, int i);
 // --- stretches of memory
 
 enum {
-    PIECE_ELEMENTS = 1 << 15
+    PIECE_ELEMENTS = 1 << 14
 }; // what one thread takes at a time; fixed, so sums do not depend on threads
 
 // Parameters first .. end - 1 of a group: all have gradients, lie one after the other in memory and

@@ -25,6 +25,12 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
 // conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of
 // the channels exchanged and the kernel turned around.
 bool winograd_fits(const struct conv *s);
+// Floats from one point of n transformed tiles to the next: a line of the cache more, because the
+// same tile of all points would want the same few places there.
+static inline int64_t winograd_point_floats(int64_t n_tiles, int64_t channels)
+{
+    return n_tiles * channels + 16;
+}
 int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias,
                      float *y, bool transposed);
 int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
@@ -39,9 +45,9 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
 // sums: [group][kernel row][(kernel column, channel)][output channel of the group]
 void direct_store_weights(const struct conv *s, const float *sums, float *dw, bool accumulate);
 
-// The first of n_parts arrays of n floats, side by side, += the others, in order: sums that were
-// made in parts are the same for any number of threads.
-void add_parts(float *parts, int64_t n_parts, int64_t n);
+// The first of n_parts arrays of n floats, step apart, += the others, in order: sums that were made
+// in parts are the same for any number of threads.
+void add_parts(float *parts, int64_t step, int64_t n_parts, int64_t n);
 
 // Its parts, for what merges something into a convolution: weights packed (into SCRATCH_A) and rows
 // of outputs computed from rows of the padded input, without bias.

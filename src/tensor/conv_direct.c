@@ -390,11 +390,13 @@ static void pad_piece(void *ctx, int image)
              j->out + (int64_t)image * j->padded_h * j->padded_w * s->c);
 }
 
-void add_parts(float *parts, int64_t n_parts, int64_t n)
+void add_parts(float *parts, int64_t step, int64_t n_parts, int64_t n)
 {
+    static const int64_t strides[] = {sizeof(float), sizeof(float)};
+    static const double one[] = {1, 0};
+    const ew_fn add = kernels->axpy(DET_F32);
     for (int64_t part = 1; part < n_parts; part++)
-        for (int64_t i = 0; i < n; i++)
-            parts[i] += parts[part * n + i];
+        add(n, (void *[]){parts, parts + part * step}, strides, one);
 }
 
 // sums -> (OC, C, KH, KW)
@@ -441,7 +443,7 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
         run(j.n_parts, weights_of_part, &j, work_of(s));
     else
         run(j.n_units, weights_of_unit, &j, work_of(s));
-    add_parts(j.sums, j.n_parts, j.n_sums);
+    add_parts(j.sums, j.n_sums, j.n_parts, j.n_sums);
     direct_store_weights(s, j.sums, dw, accumulate);
     return 0;
 }

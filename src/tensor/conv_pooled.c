@@ -37,6 +37,36 @@ struct forward_job {
     int *rc;
 };
 
+// Windows of 2 x 2 never leave the registers.
+static void pairs_piece(void *ctx, int image)
+{
+    const struct forward_job *j = ctx;
+    const struct pooled *p = j->p;
+    const struct conv *s = &p->conv;
+    const int64_t width = kernels->gemm_width(), lanes = kernels->gemm_lanes(), line = s->w * s->c;
+    for (int64_t oc = 0; oc < s->oc; oc += width)
+        for (int64_t y = 0; y < p->h; y++) {
+            const int64_t n = MIN(s->oc - oc, width);
+            const int64_t at = ((int64_t)image * p->h + y) * p->w * s->oc + oc;
+            kernels->conv_pool_row(
+                &(struct conv_pool_row){.image = j->x + (image * s->h + 2 * y) * line,
+                                        .line = line,
+                                        .c = s->c,
+                                        .n_seg = j->plan.n_seg,
+                                        .seg = j->plan.seg,
+                                        .k = j->plan.k,
+                                        .b = j->plan.packed + oc * j->plan.k_total,
+                                        .b_stride = (n + lanes - 1) / lanes * lanes,
+                                        .width = (int)n,
+                                        .n = p->w,
+                                        .bias = j->bias ? j->bias + oc : NULL,
+                                        .relu = p->relu,
+                                        .out = j->y + at,
+                                        .winner = j->winner + at,
+                                        .ld = s->oc});
+        }
+}
+
 static void forward_piece(void *ctx, int image)
 {
     const struct forward_job *j = ctx;
@@ -74,7 +104,7 @@ int pooled_forward(const struct pooled *p, const float *x, const float *w, const
     if (pooled_winograd_fits(p)) return pooled_winograd_forward(p, x, w, bias, y, winner);
     int planned = direct_plan(&j.plan, &p->conv, w);
     if (planned) return planned;
-    pool_run((int)p->conv.n, forward_piece, &j);
+    pool_run((int)p->conv.n, p->kh == 2 && p->kw == 2 ? pairs_piece : forward_piece, &j);
     return rc;
 }
 
@@ -214,7 +244,7 @@ static void data_piece(void *ctx, int image)
                                .step = j->step,
                                .stride = s->w * s->c,
                                .n_window = (int)(j->p->kh * j->p->kw)};
-    size_t lists = (size_t)(p.pixels * w.n_window), entries = lists * (size_t)p.c + 1;
+    size_t lists = (size_t)(p.pixels * w.n_window), entries = lists * (size_t)(p.c + LIST_SLACK);
     struct sparse_grad *list = scratch(SCRATCH_B, entries * sizeof *list + lists * sizeof(int32_t));
     if (!list) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
@@ -241,26 +271,14 @@ static void turn_weights(void *ctx, int64_t from, int64_t to)
         }
 }
 
-// As add_parts, for one output channel.
-static void add_parts_of(const struct backward_job *j, int64_t oc)
-{
-    const struct conv *s = &j->p->conv;
-    int64_t n = s->kh * s->kw * j->lanes;
-    for (int64_t block = 0; block < j->n_blocks; block++) {
-        float *sums = j->sums + (block * s->oc + oc) * n;
-        for (int64_t part = 1; part < j->n_parts; part++)
-            for (int64_t i = 0; i < n; i++)
-                sums[i] += sums[part * part_floats(j) + i];
-    }
-}
-
 static void store_weights(void *ctx, int64_t from, int64_t to)
 {
     const struct backward_job *j = ctx;
     const struct conv *s = &j->p->conv;
-    int64_t taps = s->kh * s->kw;
+    int64_t taps = s->kh * s->kw, n = taps * j->lanes;
     for (int64_t oc = from; oc < to; oc++) {
-        add_parts_of(j, oc);
+        for (int64_t block = 0; block < j->n_blocks; block++)
+            add_parts(j->sums + (block * s->oc + oc) * n, part_floats(j), j->n_parts, n);
         for (int64_t c = 0; c < s->c; c++) {
             float *dw = j->g->dw + (oc * s->c + c) * taps;
             const float *sums =

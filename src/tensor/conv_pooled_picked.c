@@ -41,16 +41,14 @@ static void lay_out_windows(const struct job *j, const float *x, float *out)
 {
     const struct pooled *p = j->p;
     const struct conv *s = &p->conv;
-    int64_t offset[PICK_WINDOW] = {0};
+    struct window_row row = {.n = j->w, .step = s->c, .to = out};
     for (int64_t k = 0; k < p->kh * p->kw; k++)
-        offset[k] = (k / p->kw * s->w + k % p->kw) * s->c;
+        row.offset[k] = (k / p->kw * s->w + k % p->kw) * s->c;
     for (int64_t c = 0; c < s->c; c++)
-        for (int64_t y = 0; y < j->h; y++)
-            for (int64_t at = 0; at < j->w; at++) {
-                const float *from = x + (y * s->w + at) * s->c + c;
-                for (int k = 0; k < PICK_WINDOW; k++)
-                    *out++ = from[offset[k]];
-            }
+        for (int64_t y = 0; y < j->h; y++, row.to += j->w * PICK_WINDOW) {
+            row.from = x + y * s->w * s->c + c;
+            kernels->window_row(&row);
+        }
 }
 
 static void plan_offsets(const struct job *j)
@@ -119,10 +117,10 @@ int pooled_picked_weights(const struct pooled *p, const struct pooled_grads *gra
     plan_offsets(&j);
     pool_run((int)n_pieces, piece_of_images, &j);
     if (rc) return rc;
-    add_parts(j.total, n_pieces, s->oc);
+    add_parts(j.total, s->oc, n_pieces, s->oc);
     if (grads->db) memcpy(grads->db, j.total, (size_t)s->oc * sizeof *grads->db);
     if (!grads->dw) return 0;
-    add_parts(j.sums, n_pieces, j.n_taps * s->oc);
+    add_parts(j.sums, j.n_taps * s->oc, n_pieces, j.n_taps * s->oc);
     direct_store_weights(s, j.sums, grads->dw, grads->accumulate_w);
     return 0;
 }

@@ -25,8 +25,10 @@ struct job {
     const float *x, *w, *bias;
     float *y;
     uint8_t *winner;
-    float *kernel; // [point][channel][padded]
-    int64_t padded, n_tiles;
+    float *kernel;       // [point][channel][out_c]
+    int64_t in_c, out_c; // channels, with padding: whole vectors, that cross no line of the cache
+    int64_t v_step, m_step; // from one point of a block to the next
+    int64_t n_tiles;
     int *rc;
 };
 
@@ -37,8 +39,8 @@ static void kernel_piece(void *ctx, int channel)
     int64_t lanes = kernels->gemm_lanes();
     for (int64_t oc = 0; oc < s->oc; oc += lanes)
         kernels->wino_kernel_5(j->w + (oc * s->c + channel) * 25, s->c * 25,
-                               (int)MIN(s->oc - oc, lanes), j->kernel + channel * j->padded + oc,
-                               s->c * j->padded);
+                               (int)MIN(s->oc - oc, lanes), j->kernel + channel * j->out_c + oc,
+                               s->c * j->out_c);
 }
 
 static void multiply_points(const struct job *j, const float *v, float *m, int64_t n_tiles)
@@ -46,19 +48,40 @@ static void multiply_points(const struct job *j, const float *v, float *m, int64
     const struct conv *s = &j->p->conv;
     int64_t width = kernels->gemm_width();
     for (int64_t point = 0; point < WINO_POINTS; point++)
-        for (int64_t oc = 0; oc < s->oc; oc += width)
-            kernels->gemm_panel(&(struct gemm_panel){
-                .m = n_tiles,
-                .k = s->c,
-                .n_seg = 1,
-                .a = v + point * BLOCK_TILES * s->c,
-                .a_stride = s->c,
-                .b = j->kernel + point * s->c * j->padded + oc,
-                .b_stride = j->padded,
-                .width = (int)MIN(s->oc - oc, width),
-                .c = m + point * BLOCK_TILES * s->oc + oc,
-                .ldc = s->oc,
-            });
+        for (int64_t oc = 0; oc < j->out_c; oc += width)
+            kernels->gemm_panel(&(struct gemm_panel){.m = n_tiles,
+                                                     .k = s->c,
+                                                     .n_seg = 1,
+                                                     .a = v + point * j->v_step,
+                                                     .a_stride = j->in_c,
+                                                     .b = j->kernel + point * s->c * j->out_c + oc,
+                                                     .b_stride = j->out_c,
+                                                     .width = (int)MIN(j->out_c - oc, width),
+                                                     .c = m + point * j->m_step + oc,
+                                                     .ldc = j->out_c});
+}
+
+// Tiles [first, first + n): a row of results has p->w of them.
+static void input_tiles(const struct job *j, int64_t first, int64_t n, float *v)
+{
+    const struct pooled *p = j->p;
+    const struct conv *s = &p->conv;
+    for (int64_t end = first + n, in_row; first < end; first += in_row, v += in_row * j->in_c) {
+        int64_t image = first / (p->h * p->w), at = first % (p->h * p->w);
+        in_row = MIN(p->w - at % p->w, end - first);
+        kernels->wino_input(
+            &(struct wino_tiles){.first = {.image = j->x + image * s->h * s->w * s->c,
+                                           .h = s->h,
+                                           .w = s->w,
+                                           .c = s->c,
+                                           .y = at / p->w * 2,
+                                           .x = at % p->w * 2,
+                                           .to = v,
+                                           .step = j->v_step},
+                                 .n = in_row,
+                                 .advance = 2,
+                                 .next = j->in_c});
+    }
 }
 
 static void forward_piece(void *ctx, int piece)
@@ -68,27 +91,17 @@ static void forward_piece(void *ctx, int piece)
     const struct conv *s = &p->conv;
     int64_t first = (int64_t)piece * BLOCK_TILES;
     int64_t n_tiles = MIN(j->n_tiles - first, (int64_t)BLOCK_TILES);
-    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * BLOCK_TILES * (s->c + s->oc)) * sizeof *v);
+    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * (j->v_step + j->m_step)) * sizeof *v);
     if (!v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
-    float *m = v + WINO_POINTS * BLOCK_TILES * s->c;
-    for (int64_t t = 0; t < n_tiles; t++) {
-        int64_t image = (first + t) / (p->h * p->w), at = (first + t) % (p->h * p->w);
-        kernels->wino_input(&(struct wino_tile){.image = j->x + image * s->h * s->w * s->c,
-                                                .h = s->h,
-                                                .w = s->w,
-                                                .c = s->c,
-                                                .y = at / p->w * 2,
-                                                .x = at % p->w * 2,
-                                                .to = v + t * s->c,
-                                                .step = BLOCK_TILES * s->c});
-    }
+    float *m = v + WINO_POINTS * j->v_step;
+    input_tiles(j, first, n_tiles, v);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++)
-        kernels->wino_pool(&(struct wino_pool){.from = m + t * s->oc,
-                                               .step = BLOCK_TILES * s->oc,
+        kernels->wino_pool(&(struct wino_pool){.from = m + t * j->out_c,
+                                               .step = j->m_step,
                                                .c = s->oc,
                                                .bias = j->bias,
                                                .relu = p->relu,
@@ -102,9 +115,12 @@ int pooled_winograd_forward(const struct pooled *p, const float *x, const float 
     int rc = 0;
     int64_t lanes = kernels->gemm_lanes();
     struct job j = {.p = p, .x = x, .w = w, .bias = bias, .y = y, .winner = winner, .rc = &rc};
-    j.padded = (p->conv.oc + lanes - 1) / lanes * lanes;
+    j.in_c = (p->conv.c + lanes - 1) / lanes * lanes;
+    j.out_c = (p->conv.oc + lanes - 1) / lanes * lanes;
+    j.v_step = winograd_point_floats(BLOCK_TILES, j.in_c);
+    j.m_step = winograd_point_floats(BLOCK_TILES, j.out_c);
     j.n_tiles = p->conv.n * p->h * p->w;
-    j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * p->conv.c * j.padded) * sizeof(float));
+    j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * p->conv.c * j.out_c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
     pool_run((int)p->conv.c, kernel_piece, &j);
     pool_run((int)((j.n_tiles + BLOCK_TILES - 1) / BLOCK_TILES), forward_piece, &j);

@@ -18,13 +18,6 @@ enum {
     PARTS_FLOATS = 2 << 20,
 };
 
-// Floats from one point of n transformed tiles to the next: a line of the cache more, because the
-// same tile of all points would want the same few places there.
-static int64_t point_floats(int64_t n_tiles, int64_t channels)
-{
-    return n_tiles * channels + 16;
-}
-
 bool winograd_fits(const struct conv *s)
 {
     int lanes = kernels->gemm_lanes();
@@ -62,18 +55,25 @@ static int panel_columns(int64_t columns, int64_t panel)
     return (int)MIN(columns - panel * width, (int64_t)width);
 }
 
-static void input_tile(const struct conv *s, const float *x, const struct tiling *tl, int64_t tile,
-                       float *to, int64_t step)
+// Tiles [first, first + n), the first of them to `to`, the others behind it.
+static void input_tiles(const struct conv *s, const float *x, const struct tiling *tl,
+                        int64_t first, int64_t n, float *to, int64_t step)
 {
-    int64_t image = tile / tl->per_image, at = tile % tl->per_image;
-    kernels->wino_input(&(struct wino_tile){.image = x + image * s->h * s->w * s->c,
-                                            .h = s->h,
-                                            .w = s->w,
-                                            .c = s->c,
-                                            .y = at / tl->across * WINO_OUT - s->ph,
-                                            .x = at % tl->across * WINO_OUT - s->pw,
-                                            .to = to,
-                                            .step = step});
+    for (int64_t end = first + n, in_row; first < end; first += in_row, to += in_row * s->c) {
+        int64_t image = first / tl->per_image, at = first % tl->per_image;
+        in_row = MIN(tl->across - at % tl->across, end - first);
+        kernels->wino_input(&(struct wino_tiles){.first = {.image = x + image * s->h * s->w * s->c,
+                                                           .h = s->h,
+                                                           .w = s->w,
+                                                           .c = s->c,
+                                                           .y = at / tl->across * WINO_OUT - s->ph,
+                                                           .x = at % tl->across * WINO_OUT - s->pw,
+                                                           .to = to,
+                                                           .step = step},
+                                                 .n = in_row,
+                                                 .advance = WINO_OUT,
+                                                 .next = s->c});
+    }
 }
 
 // --- forward
@@ -122,12 +122,13 @@ static void multiply_points(const struct forward_job *j, const float *v, float *
                 .m = n_tiles,
                 .k = s->c,
                 .n_seg = 1,
-                .a = v + point * point_floats(j->block, s->c),
+                .a = v + point * winograd_point_floats(j->block, s->c),
                 .a_stride = s->c,
                 .b = kernel_panel(j, point, panel),
                 .b_stride = width,
                 .width = width,
-                .c = m + point * point_floats(j->block, s->oc) + panel * kernels->gemm_width(),
+                .c = m + point * winograd_point_floats(j->block, s->oc) +
+                     panel * kernels->gemm_width(),
                 .ldc = s->oc,
             });
         }
@@ -138,15 +139,15 @@ static void forward_piece(void *ctx, int piece)
     const struct forward_job *j = ctx;
     const struct conv *s = j->s;
     int64_t first = piece * j->block, n_tiles = MIN(j->tiles.total - first, j->block);
-    int64_t v_step = point_floats(j->block, s->c), m_step = point_floats(j->block, s->oc);
+    int64_t v_step = winograd_point_floats(j->block, s->c),
+            m_step = winograd_point_floats(j->block, s->oc);
     float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * (v_step + m_step)) * sizeof *v);
     if (!v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
     float *m = v + WINO_POINTS * v_step;
-    for (int64_t t = 0; t < n_tiles; t++)
-        input_tile(s, j->x, &j->tiles, first + t, v + t * s->c, v_step);
+    input_tiles(s, j->x, &j->tiles, first, n_tiles, v, v_step);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++) {
         int64_t image = (first + t) / j->tiles.per_image, at = (first + t) % j->tiles.per_image;
@@ -198,12 +199,12 @@ struct weights_job {
 static struct chunk chunk_over(const struct conv *s, int64_t room, float *memory)
 {
     return (struct chunk){
-        .room = room, .v = memory, .z = memory + WINO_POINTS * point_floats(room, s->c)};
+        .room = room, .v = memory, .z = memory + WINO_POINTS * winograd_point_floats(room, s->c)};
 }
 
 static size_t chunk_bytes(const struct conv *s, int64_t room)
 {
-    int64_t step = point_floats(room, s->c) + point_floats(room, s->oc);
+    int64_t step = winograd_point_floats(room, s->c) + winograd_point_floats(room, s->oc);
     return (size_t)(WINO_POINTS * step) * sizeof(float);
 }
 
@@ -211,10 +212,11 @@ static void transform_tiles(const struct weights_job *j, const struct chunk *c, 
                             int64_t to)
 {
     const struct conv *s = j->s;
+    input_tiles(s, j->x, &j->tiles, c->first + from, to - from, c->v + from * s->c,
+                winograd_point_floats(c->room, s->c));
     for (int64_t t = from; t < to; t++) {
         int64_t tile = c->first + t, image = tile / j->tiles.per_image,
                 at = tile % j->tiles.per_image;
-        input_tile(s, j->x, &j->tiles, tile, c->v + t * s->c, point_floats(c->room, s->c));
         kernels->wino_gradient(&(struct wino_tile){.image = j->g + image * s->oh * s->ow * s->oc,
                                                    .h = s->oh,
                                                    .w = s->ow,
@@ -222,7 +224,7 @@ static void transform_tiles(const struct weights_job *j, const struct chunk *c, 
                                                    .y = at / j->tiles.across * WINO_OUT,
                                                    .x = at % j->tiles.across * WINO_OUT,
                                                    .to = c->z + t * s->oc,
-                                                   .step = point_floats(c->room, s->oc)});
+                                                   .step = winograd_point_floats(c->room, s->oc)});
     }
 }
 
@@ -235,10 +237,10 @@ static void multiply_point(const struct conv *s, const struct chunk *c, int64_t 
             .m = s->c,
             .k = c->n,
             .n_seg = 1,
-            .a = c->v + point * point_floats(c->room, s->c),
+            .a = c->v + point * winograd_point_floats(c->room, s->c),
             .a_stride = s->c,
             .a_columns = true,
-            .b = c->z + point * point_floats(c->room, s->oc) + oc,
+            .b = c->z + point * winograd_point_floats(c->room, s->oc) + oc,
             .b_stride = s->oc,
             .width = panel_columns(s->oc, panel),
             .c = points + point * s->c * s->oc + oc,
@@ -302,13 +304,9 @@ static void store_piece(void *ctx, int c)
 {
     const struct weights_job *j = ctx;
     const struct conv *s = j->s;
-    int64_t part_floats = WINO_POINTS * s->c * s->oc;
-    for (int64_t point = 0; point < WINO_POINTS; point++) {
-        float *row = j->points + (point * s->c + c) * s->oc;
-        for (int64_t part = 1; part < j->n_parts; part++)
-            for (int64_t o = 0; o < s->oc; o++)
-                row[o] += row[part * part_floats + o];
-    }
+    for (int64_t point = 0; point < WINO_POINTS; point++)
+        add_parts(j->points + (point * s->c + c) * s->oc, WINO_POINTS * s->c * s->oc, j->n_parts,
+                  s->oc);
     for (int64_t o = 0; o < s->oc; o += kernels->gemm_lanes())
         kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc,
                                   j->dw + (o * s->c + c) * 9, s->c * 9, j->accumulate);

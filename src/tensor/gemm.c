@@ -191,13 +191,20 @@ static bool is_rounded(const struct gemm *g)
     return g->bf16 || g->a.dtype == DET_BF16 || g->b.dtype == DET_BF16;
 }
 
+// Panels of equal width: a narrow one at the end would take as long as a wide one.
+static int panel_width(int64_t n)
+{
+    int64_t n_panels = divide_up(n, kernels->gemm_width());
+    return (int)round_up(divide_up(n, n_panels), kernels->gemm_lanes());
+}
+
 static int gemm_one(const struct gemm *g, const void *a, const void *b, char *c, char *slope,
                     bool shared)
 {
     int rc = 0;
     struct job j = {
         .g = g, .a = a, .b = b, .c = c, .slope = slope, .rounded = is_rounded(g), .rc = &rc};
-    j.panel_width = kernels->gemm_width();
+    j.panel_width = panel_width(g->n);
     int64_t per_panel = g->k * j.panel_width;
     int64_t panels_at_once = MAX((int64_t)1, PACK_MAX / MAX(per_panel, (int64_t)1));
     int64_t cols_at_once = MIN(panels_at_once * j.panel_width, g->n);

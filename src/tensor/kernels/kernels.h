@@ -173,7 +173,7 @@ struct dropout_args {
     K(void, random_normal, (const struct random_range *r, float *out))                              \
     K(void, dropout, (const struct random_range *r, bool bf16, const struct dropout_args *a))       \
     /* winograd.h */                                                                                \
-    K(void, wino_input, (const struct wino_tile *t))                                                \
+    K(void, wino_input, (const struct wino_tiles *t))                                               \
     K(void, wino_gradient, (const struct wino_tile *t))                                             \
     K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
     K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
@@ -184,6 +184,8 @@ struct dropout_args {
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
+    K(void, conv_pool_row, (const struct conv_pool_row *p))                                         \
+    K(void, window_row, (const struct window_row *r))                                               \
     K(void, pooled_pick, (const struct pooled_pick *p))                                             \
     K(void, sparse_sums, (const struct sparse_lists *l, float *sum)) \
     K(void, sparse_by_channel, (const struct pooled_image *p, struct sparse_grad *list, int32_t *count, \

@@ -123,10 +123,11 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 #define COUNTS(X)                                                                            \
     X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13), X(14), \
         X(15), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25)
-#define EACH_COUNT(X)                                                                              \
-    X(1)                                                                                           \
-    X(2)                                                                                           \
-    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) \
+#define EACH_COUNT(X)                                                                         \
+    X(1)                                                                                      \
+    X(2)                                                                                      \
+    X(3)                                                                                      \
+    X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) \
         X(20) X(21) X(22) X(23) X(24) X(25)
 enum { MAX_SUMS = 25 };
 #else
@@ -140,6 +141,29 @@ INLINE int64_t share_of(int64_t n)
 {
     int64_t shares = (n + MAX_SUMS - 1) / MAX_SUMS;
     return (n + shares - 1) / shares;
+}
+
+INLINE void window_row_by(const struct window_row *r, const int64_t step)
+{
+    const float *from = r->from;
+    const float *a = from + r->offset[0], *b = from + r->offset[1], *c = from + r->offset[2],
+                *d = from + r->offset[3];
+    float *to = r->to;
+    VECTOR_LOOP
+    for (int64_t i = 0; i < r->n; i++) {
+        to[4 * i] = a[i * step];
+        to[4 * i + 1] = b[i * step];
+        to[4 * i + 2] = c[i * step];
+        to[4 * i + 3] = d[i * step];
+    }
+}
+
+void KERNEL(window_row)(const struct window_row *r)
+{
+    if (r->step == 1)
+        window_row_by(r, 1);
+    else
+        window_row_by(r, r->step);
 }
 
 // Lane i gets from[index[i] % 4].
@@ -382,24 +406,60 @@ static void add_row(const struct sparse_grad *list, int count, const float *w, f
     table[vectors - v](list, count, w + v * LANES, row + v * LANES, (int)(len % LANES));
 }
 
-// Lists of one image's gradients by (pixel, winner): list i has count[i] entries from i * c on,
-// their offsets choose the channel's weights.
+// Lists of one image's gradients by (pixel, winner): list i has count[i] entries from
+// i * (c + LIST_SLACK) on, their offsets choose the channel's weights.
+#if defined(HAS_AVX512)
+INLINE int append(struct sparse_grad *to, __mmask8 live, __m512i pairs)
+{
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(live, pairs));
+    return __builtin_popcount(live);
+}
+
+// The channels of one pixel from c on, 16 or fewer.
+INLINE void list_vector(const struct pooled_image *p, int64_t at, int64_t c, int64_t w_step,
+                        int n_window, struct sparse_grad *list, int32_t *count)
+{
+    const int left = p->c - c < LANES ? (int)(p->c - c) : LANES;
+    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i high =
+        _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vf g = vf_load_n(p->g + at, left);
+    if (p->y) g = vf_select(vf_load_n(p->y + at, left) > 0, g, (vf){0});
+    const __m512i value = (__m512i)g, offset = (__m512i)((lane + (int32_t)c) * (int32_t)w_step);
+    const __m512i first = _mm512_permutex2var_epi32(value, low, offset);
+    const __m512i second = _mm512_permutex2var_epi32(value, high, offset);
+    const vi winner = vi_load_bytes(p->winner + at), live = g != 0;
+    for (int k = 0; k < n_window; k++) {
+        const uint32_t bits = vi_bits(live & (winner == k));
+        struct sparse_grad *to = list + k * (p->c + LIST_SLACK) + count[k];
+        const int n = append(to, (__mmask8)bits, first);
+        count[k] += n + append(to + n, (__mmask8)(bits >> 8), second);
+    }
+}
+#else
+INLINE void list_vector(const struct pooled_image *p, int64_t at, int64_t c, int64_t w_step,
+                        int n_window, struct sparse_grad *list, int32_t *count)
+{
+    (void)n_window;
+    for (int64_t i = c; i < p->c && i < c + LANES; i++, at++) { // no branches, as above
+        const float g = p->y && !(p->y[at] > 0) ? 0 : p->g[at];
+        int32_t *end = &count[p->winner[at]];
+        list[p->winner[at] * (p->c + LIST_SLACK) + *end] =
+            (struct sparse_grad){g, (int32_t)(i * w_step)};
+        *end += g != 0;
+    }
+}
+#endif
+
 static void list_by_winner(const struct pooled_image *p, int64_t w_step, int n_window,
                            struct sparse_grad *list, int32_t *count)
 {
-    float value[CHANNEL_BLOCK];
     memset(count, 0, (size_t)(p->pixels * n_window) * sizeof *count);
-    for (int64_t i = 0; i < p->pixels; i++, count += n_window, list += n_window * p->c)
-        for (int64_t c0 = 0; c0 < p->c; c0 += CHANNEL_BLOCK) {
-            const uint8_t *winner = p->winner + i * p->c + c0;
-            int n = live_grads(p, i, c0, value);
-            for (int c = 0; c < n; c++) { // no branches, as above
-                int32_t *end = &count[winner[c]];
-                list[winner[c] * p->c + *end] =
-                    (struct sparse_grad){value[c], (int32_t)((c0 + c) * w_step)};
-                *end += value[c] != 0;
-            }
-        }
+    const int64_t step = n_window * (p->c + LIST_SLACK);
+    for (int64_t i = 0; i < p->pixels; i++, count += n_window, list += step)
+        for (int64_t c = 0; c < p->c; c += LANES)
+            list_vector(p, i * p->c + c, c, w_step, n_window, list, count);
 }
 
 // Adds to the input's gradient what one image's results send back. w is [kernel row][c][step]; a
@@ -414,7 +474,7 @@ void KERNEL(sparse_scatter)(const struct pooled_image *p, const struct sparse_we
         for (int64_t i = 0; i < p->pixels * w->n_window; i++) {
             if (!count[i]) continue;
             int64_t at = p->origin[i / w->n_window] + p->in_window[i % w->n_window];
-            add_row(list + i * p->c, count[i], w->w + r * p->c * w->step,
+            add_row(list + i * (p->c + LIST_SLACK), count[i], w->w + r * p->c * w->step,
                     image + at + r * w->stride, w->len);
         }
 }

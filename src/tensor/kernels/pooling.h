@@ -19,6 +19,25 @@ struct pool_row {
     int32_t *wide_winner; // otherwise
 };
 
+// One row of results straight from the input of the convolution before, windows of 2 x 2 side by
+// side; one panel of output channels. Segments and b are those of struct gemm_panel.
+struct conv_pool_row {
+    const float *image; // where the convolution of the first window's first pixel starts
+    int64_t line, c;    // floats from a line to the next, from a pixel to the next
+    int n_seg;
+    const int64_t *seg;
+    int64_t k;
+    const float *b;
+    int64_t b_stride;
+    int width;
+    int64_t n; // results
+    const float *bias;
+    bool relu;
+    float *out;
+    uint8_t *winner;
+    int64_t ld; // from a result to the next
+};
+
 // Where the windows' gradients go: the winners of (n, c) results.
 struct pool_row_grad {
     const float *g;
@@ -46,9 +65,19 @@ struct pooled_image {
     const int32_t *in_window; // of each winner, relative to that
 };
 
+enum { PICK_WINDOW = 4 }; // pixels of a window, at most
+
+// What windows see at n places side by side: to[place][pixel of the window], pixels that are
+// `offset` from a place, places `step` floats apart.
+struct window_row {
+    const float *from;
+    int64_t n, step;
+    int64_t offset[PICK_WINDOW];
+    float *to;
+};
+
 // The results of one image and what their windows saw under every tap of the kernel; lanes pick
 // from it by their winner.
-enum { PICK_WINDOW = 4 }; // pixels of a window, at most
 struct pooled_pick {
     const float *g, *y;    // y: NULL without relu
     const uint8_t *winner; // with a vector's slack behind it
@@ -70,6 +99,9 @@ struct sparse_lists {
     int64_t n_images, list_step, count_step, x_step;
     int64_t rows, row_step, taps; // taps of a row, side by side
 };
+
+// Entries that a list of sparse_scatter has room for beyond its own: several are written at a time.
+enum { LIST_SLACK = 8 };
 
 struct sparse_weights {
     const float *w;           // [kernel row][c][step], whole vectors

@@ -107,22 +107,6 @@ INLINE void output_2(const vf *m, vf *y) // A^T m
     y[1] = P * (m[1] - m[2]) + Q * (m[3] - m[4]) + m[5];
 }
 
-INLINE void store_points(const struct wino_tile *t, const vf (*columns)[WINO_IN], int64_t c,
-                         const int width, void (*row)(const vf *, vf *), const int n_in)
-{
-    UNROLL(6)
-    for (int i = 0; i < WINO_IN; i++) {
-        vf in[WINO_IN], out[WINO_IN];
-        UNROLL(6)
-        for (int j = 0; j < n_in; j++)
-            in[j] = columns[j][i];
-        row(in, out);
-        UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            store_channels(t->to + (i * WINO_IN + j) * t->step + c, out[j], width);
-    }
-}
-
 INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const int width,
                 const bool inside)
 {
@@ -130,42 +114,87 @@ INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, cons
     return load_channels(t->image + (y * t->w + x) * t->c + c, width);
 }
 
-INLINE void input_vector(const struct wino_tile *t, int64_t c, const int width, const bool inside)
+// Columns of pixels, transformed, are kept in a ring: the next tile has some of them in common, at
+// other places of it.
+INLINE void input_column(const struct wino_tile *t, int64_t x, int64_t c, const int width,
+                         const bool inside, vf *column)
 {
-    vf columns[WINO_IN][WINO_IN];
+    vf d[WINO_IN];
     UNROLL(6)
-    for (int j = 0; j < WINO_IN; j++) {
-        vf d[WINO_IN];
-        UNROLL(6)
-        for (int i = 0; i < WINO_IN; i++)
-            d[i] = pixel(t, t->y + i, t->x + j, c, width, inside);
-        input_6(d, columns[j]);
-    }
-    store_points(t, columns, c, width, input_6, WINO_IN);
+    for (int i = 0; i < WINO_IN; i++)
+        d[i] = pixel(t, t->y + i, x, c, width, inside);
+    input_6(d, column);
 }
 
-INLINE void input_tile(const struct wino_tile *t, const bool inside)
+INLINE void input_tile(const struct wino_tile *t, const vf (*ring)[WINO_IN], const int start,
+                       float *to)
+{
+    UNROLL(6)
+    for (int i = 0; i < WINO_IN; i++) {
+        vf in[WINO_IN], out[WINO_IN];
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            in[j] = ring[(start + j) % WINO_IN][i];
+        input_6(in, out);
+        UNROLL(6)
+        for (int j = 0; j < WINO_IN; j++)
+            vf_store(to + (i * WINO_IN + j) * t->step, out[j]);
+    }
+}
+
+INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width, const bool inside,
+                         const int advance)
+{
+    const struct wino_tile *t = &r->first;
+    vf ring[WINO_IN][WINO_IN];
+    float *to = t->to + c;
+    int64_t x = t->x, i = 0;
+    UNROLL(6)
+    for (int j = 0; j < WINO_IN - advance; j++)
+        input_column(t, x + j, c, width, inside, ring[j]);
+    while (i < r->n) {
+        UNROLL(3)
+        for (int turn = 0; turn < 3; turn++) { // after three tiles the ring is where it was
+            if (i++ == r->n) return;
+            UNROLL(4)
+            for (int j = WINO_IN - advance; j < WINO_IN; j++)
+                input_column(t, x + j, c, width, inside, ring[(turn * advance + j) % WINO_IN]);
+            input_tile(t, ring, turn * advance, to);
+            x += advance;
+            to += r->next;
+        }
+    }
+}
+
+INLINE void input_tiles(const struct wino_tiles *r, const bool inside, const int advance)
 {
     int64_t c = 0;
-    for (; c + LANES <= t->c; c += LANES)
-        input_vector(t, c, LANES, inside);
-    if (c < t->c) input_vector(t, c, (int)(t->c - c), inside);
+    for (; c + LANES <= r->first.c; c += LANES)
+        input_vector(r, c, LANES, inside, advance);
+    if (c < r->first.c) input_vector(r, c, (int)(r->first.c - c), inside, advance);
 }
 
-void KERNEL(wino_input)(const struct wino_tile *t)
+void KERNEL(wino_input)(const struct wino_tiles *from)
 {
-    bool inside = t->y >= 0 && t->x >= 0 && t->y + WINO_IN <= t->h && t->x + WINO_IN <= t->w;
-    if (inside)
-        input_tile(t, true);
+    const struct wino_tiles r = *from; // a copy: no store can seem to change it
+    const struct wino_tile *t = &r.first;
+    const int64_t end = t->x + (r.n - 1) * r.advance + WINO_IN;
+    bool inside = t->y >= 0 && t->x >= 0 && t->y + WINO_IN <= t->h && end <= t->w;
+    if (inside && r.advance == 2)
+        input_tiles(&r, true, 2);
+    else if (inside)
+        input_tiles(&r, true, 4);
+    else if (r.advance == 2)
+        input_tiles(&r, false, 2);
     else
-        input_tile(t, false);
+        input_tiles(&r, false, 4);
 }
 
 // The 4 x 4 output gradients at (y, x).
 INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
 {
     for (int64_t c = 0; c < t->c; c += LANES) {
-        vf columns[WINO_IN][WINO_IN];
+        vf columns[WINO_OUT][WINO_IN];
         UNROLL(4)
         for (int j = 0; j < WINO_OUT; j++) {
             vf d[WINO_OUT];
@@ -174,17 +203,25 @@ INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
                 d[i] = pixel(t, t->y + i, t->x + j, c, LANES, inside);
             gradient_6(d, columns[j]);
         }
-        store_points(t, columns, c, LANES, gradient_6, WINO_OUT);
+        UNROLL(6)
+        for (int i = 0; i < WINO_IN; i++) {
+            vf out[WINO_IN];
+            gradient_6((vf[]){columns[0][i], columns[1][i], columns[2][i], columns[3][i]}, out);
+            UNROLL(6)
+            for (int j = 0; j < WINO_IN; j++)
+                vf_store(t->to + (i * WINO_IN + j) * t->step + c, out[j]);
+        }
     }
 }
 
-void KERNEL(wino_gradient)(const struct wino_tile *t)
+void KERNEL(wino_gradient)(const struct wino_tile *from)
 {
-    bool inside = t->y + WINO_OUT <= t->h && t->x + WINO_OUT <= t->w;
+    const struct wino_tile t = *from;
+    bool inside = t.y + WINO_OUT <= t.h && t.x + WINO_OUT <= t.w;
     if (inside)
-        gradient_tile(t, true);
+        gradient_tile(&t, true);
     else
-        gradient_tile(t, false);
+        gradient_tile(&t, false);
 }
 
 // Products of a tile -> 4 x 4 pixels of an image (H, W, C) at (y, x), clipped, plus bias.
@@ -337,7 +374,7 @@ INLINE void pool_vector(const struct wino_pool *p, int64_t c, const int width)
         vf m[WINO_IN];
         UNROLL(6)
         for (int i = 0; i < WINO_IN; i++)
-            m[i] = load_channels(p->from + (i * WINO_IN + j) * p->step + c, width);
+            m[i] = vf_load(p->from + (i * WINO_IN + j) * p->step + c);
         output_2(m, columns[j]);
     }
     UNROLL(2)

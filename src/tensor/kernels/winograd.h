@@ -18,6 +18,13 @@ struct wino_tile {
     int64_t step;
 };
 
+// n such tiles side by side, `advance` pixels apart (2 or 4), whose transforms are `next` floats
+// apart. They overlap, and so does the work. Whole vectors of channels are written, zeros behind c.
+struct wino_tiles {
+    struct wino_tile first;
+    int64_t n, advance, next;
+};
+
 // Products of a tile of F(2 x 2, 5 x 5) -> one pixel of the pooled result, c channels of it.
 struct wino_pool {
     const float *from; // point p at from[p * step ...]
