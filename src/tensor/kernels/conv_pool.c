@@ -1,5 +1,5 @@
-// Unit conv_pool.c: a convolution whose results are pooled by windows of 2 x 2 before they leave the
-// registers. A tile is two windows (one, with 16 registers) by nv vectors of output channels.
+// Unit conv_pool.c: a convolution whose results are pooled by windows of 2 x 2 before they leave
+// the registers. A tile is two windows (one, with 16 registers) by nv vectors of output channels.
 #include "tensor/kernels/kernels.h"
 
 #if defined(DET_ISA_avx512)
@@ -71,13 +71,13 @@ INLINE void tile(const int windows, const int nv, const struct conv_pool_row *p,
     }
 }
 
-#define ROW(nv)                                              \
-    static void row_##nv(const struct conv_pool_row *p)      \
-    {                                                        \
-        int64_t i = 0;                                       \
-        for (; i + TILE_WINDOWS <= p->n; i += TILE_WINDOWS)  \
-            tile(TILE_WINDOWS, nv, p, i);                    \
-        if (i < p->n) tile(1, nv, p, i);                     \
+#define ROW(nv)                                             \
+    static void row_##nv(const struct conv_pool_row *p)     \
+    {                                                       \
+        int64_t i = 0;                                      \
+        for (; i + TILE_WINDOWS <= p->n; i += TILE_WINDOWS) \
+            tile(TILE_WINDOWS, nv, p, i);                   \
+        if (i < p->n) tile(1, nv, p, i);                    \
     }
 ROW(1)
 ROW(2)

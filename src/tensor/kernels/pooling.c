@@ -119,22 +119,18 @@ void KERNEL(pool_row_grad)(const struct pool_row_grad *p)
 
 // --- behind a pooled convolution
 
-#if defined(DET_ISA_avx512) // sums that stay in registers: 32, or 16
-#define COUNTS(X)                                                                            \
-    X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13), X(14), \
-        X(15), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25)
-#define EACH_COUNT(X)                                                                         \
-    X(1)                                                                                      \
-    X(2)                                                                                      \
-    X(3)                                                                                      \
-    X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) \
-        X(20) X(21) X(22) X(23) X(24) X(25)
+// Sums that stay in registers: there are 32 of them, or 16.
+// clang-format off
+#if defined(DET_ISA_avx512)
+#define EACH_COUNT(X)                                                                    \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
+    X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25)
 enum { MAX_SUMS = 25 };
 #else
-#define COUNTS(X) X(1), X(2), X(3), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13)
 #define EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
 enum { MAX_SUMS = 13 };
 #endif
+// clang-format on
 
 // How many of n to do at once, in equal shares.
 INLINE int64_t share_of(int64_t n)
@@ -220,9 +216,9 @@ EACH_COUNT(DEFINE_PICK)
 
 void KERNEL(pooled_pick)(const struct pooled_pick *p)
 {
-#define PICK(n) pick_##n
-    static void (*const table[])(const struct pooled_pick *, int, int64_t, int) = {NULL,
-                                                                                   COUNTS(PICK)};
+#define PICK(n) pick_##n,
+    static void (*const table[])(const struct pooled_pick *, int, int64_t,
+                                 int) = {NULL, EACH_COUNT(PICK)};
     const int share = (int)share_of(p->n_taps);
     for (int64_t c = 0; c < p->c; c += LANES)
         for (int t = 0; t < p->n_taps; t += share) {
@@ -280,8 +276,8 @@ DEFINE_SUMS(5, 5)
 // All taps of a row, any number of them.
 static void sums_of_row(const struct sparse_lists *l, int64_t row, float *sum)
 {
-#define SUMS_OF_ROW(taps) sums_1_##taps
-    static const sums_fn table[] = {NULL, COUNTS(SUMS_OF_ROW)};
+#define SUMS_OF_ROW(taps) sums_1_##taps,
+    static const sums_fn table[] = {NULL, EACH_COUNT(SUMS_OF_ROW)};
     const int64_t share = share_of(l->taps);
     struct sparse_lists part = *l;
     for (int64_t t = 0; t < l->taps; t += share) {
@@ -396,9 +392,9 @@ EACH_COUNT(DEFINE_ROWS)
 static void add_row(const struct sparse_grad *list, int count, const float *w, float *row,
                     int64_t len)
 {
-#define ROWS(n) rows_##n
+#define ROWS(n) rows_##n,
     static void (*const table[])(const struct sparse_grad *, int, const float *, float *,
-                                 int) = {ROWS(0), COUNTS(ROWS)};
+                                 int) = {ROWS(0) EACH_COUNT(ROWS)};
     const int64_t vectors = len / LANES, share = vectors ? share_of(vectors) : 0;
     int64_t v = 0;
     for (; v + share < vectors; v += share)
