@@ -13,21 +13,28 @@
 #include "tensor/node.h"
 
 enum {
-    TINY = 4096,               // multiply-adds; below, plain loops are faster than blocking
-    WORTH_THREADS = 128 << 10, // multiply-adds; below, waking a thread costs more than it gives
-    ROW_BLOCK = 96,            // rows of A per piece
-    PACKED_ROW_BLOCK = 48,     // the same where A is packed by the piece: half of a small cache
-    K_SLICE = 1024,            // a block of rows that long stays in the second-level cache
-    PIECES = 16,               // per thread, so that none waits long for the last one
-    PACKING_PIECES = 4,        // the same where each piece has to pack its A
-    PIECE_WORK = 512 << 10,    // multiply-adds that make a piece worth its own claim
-    PACK_MAX = 4 << 20,        // floats of B packed at a time
+    TINY = 4096,                // multiply-adds; below, plain loops are faster than blocking
+    WORTH_THREADS = 1 << 20,    // multiply-adds; below, sharing costs more than it gives
+    WORTH_PACKERS = 16 << 10,   // floats of B; below, one thread packs them
+    ROW_BLOCK = 96,             // rows of A per piece
+    SMALL_ROW_BLOCK = 48,       // the same where A is packed, or C turned, by the piece
+    K_SLICE = 1024,             // a block of rows that long stays in the second-level cache
+    PIECES = 16,                // per thread, so that none waits long for the last one
+    PACKING_PIECES = 4,         // the same where each piece has to pack its A
+    PIECE_WORK = 512 << 10,     // multiply-adds that make a piece worth its own claim
+    PACK_MAX = 4 << 20,         // floats of B packed at a time
+    TURNED_MIN = 32,            // rows that are worth turning
+    OWN_PANELS_ROWS = 176,      // of a thread, that are worth packing panels for it alone,
+    OWN_PANELS_MAX = 128 << 10, // and floats of those
 };
 
 struct job {
     const struct gemm *g;
     const void *a, *b; // of this batch item
-    bool rounded;      // to bf16
+    bool turned;       // C is computed as its transpose
+    bool own_panels;   // every thread packs all of them for itself
+    uint64_t id;
+    bool rounded; // to bf16
     char *c, *slope;
     float *packed;
     int *rc;                   // a failure in any piece; all write the same value
@@ -44,21 +51,38 @@ static int panel_columns(const struct job *j, int panel)
 }
 
 // Panels before the last are full, so they lie panel_width * k apart.
-static float *panel_memory(const struct job *j, int panel)
+static float *panel_memory(const struct job *j, int panel, float *packed)
 {
-    return j->packed + (int64_t)panel * j->panel_width * j->g->k;
+    return packed + (int64_t)panel * j->panel_width * j->g->k;
+}
+
+static void pack_panel(const struct job *j, int panel, float *to)
+{
+    const struct matrix *b = &j->g->b;
+    int64_t col = j->first_col + (int64_t)panel * j->panel_width;
+    int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
+    kernels->gemm_pack(matrix_at(b, j->b, 0, col), b->dtype == DET_BF16, b->rs, b->cs, j->g->k,
+                       width, to);
+    if (j->rounded) kernels->gemm_round(to, j->g->k * round_up(width, lanes));
 }
 
 static void pack_piece(void *ctx, int panel)
 {
     const struct job *j = ctx;
-    const struct matrix *b = &j->g->b;
-    int64_t col = j->first_col + (int64_t)panel * j->panel_width;
-    int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
-    float *to = panel_memory(j, panel);
-    kernels->gemm_pack(matrix_at(b, j->b, 0, col), b->dtype == DET_BF16, b->rs, b->cs, j->g->k,
-                       width, to);
-    if (j->rounded) kernels->gemm_round(to, j->g->k * round_up(width, lanes));
+    pack_panel(j, panel, panel_memory(j, panel, j->packed));
+}
+
+// All panels, packed by this thread for itself. NULL: no memory.
+static const float *own_panels(const struct job *j)
+{
+    static THREAD_LOCAL uint64_t owner; // the job whose panels SCRATCH_A holds
+    int64_t floats = (int64_t)j->n_panels * j->panel_width * j->g->k;
+    float *to = scratch(SCRATCH_A, (size_t)floats * sizeof *to);
+    if (!to || owner == j->id) return to;
+    owner = j->id;
+    for (int panel = 0; panel < j->n_panels; panel++)
+        pack_panel(j, panel, panel_memory(j, panel, to));
+    return to;
 }
 
 void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *slope)
@@ -74,6 +98,53 @@ void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c
                                                .slope = g->slope ? (char *)slope + at : NULL,
                                                .ld_out = g->ldc,
                                                .bf16 = g->c_dtype == DET_BF16});
+}
+
+struct gemm gemm_turned(const struct gemm *g)
+{
+    struct gemm t = *g;
+    t.m = g->n;
+    t.n = g->m;
+    t.a = (struct matrix){g->b.data, g->b.dtype, g->b.cs, g->b.rs};
+    t.b = (struct matrix){g->a.data, g->a.dtype, g->a.cs, g->a.rs};
+    return t;
+}
+
+static void add_block(const struct gemm *g, const struct gemm_block *b, float *c)
+{
+    static const int64_t strides[] = {sizeof(float), sizeof(float)};
+    static const double one[] = {1, 0};
+    const ew_fn add = kernels->axpy(DET_F32);
+    for (int64_t i = 0; i < b->n_rows; i++)
+        add(b->n_cols, (void *[]){c + i * g->ldc, (void *)(uintptr_t)(b->sums + i * b->ld)},
+            strides, one);
+}
+
+static void store_block(const struct gemm *g, const struct gemm_block *b, float *c, float *slope)
+{
+    float *at = c + b->row * g->ldc + b->col;
+    struct gemm_block whole = *b;
+    if (g->accumulate) {
+        add_block(g, b, at);
+        whole.sums = at;
+        whole.ld = g->ldc;
+    }
+    if (!g->accumulate || gemm_finishes(g)) gemm_finish_block(g, &whole, c, slope);
+}
+
+int gemm_store_block(const struct gemm *g, bool turned, const struct gemm_block *b, float *c,
+                     float *slope)
+{
+    if (!turned) {
+        store_block(g, b, c, slope);
+        return 0;
+    }
+    int64_t ld = round_up(b->n_rows, kernels->gemm_lanes());
+    float *sums = scratch(SCRATCH_C, (size_t)(b->n_cols * ld) * sizeof *sums);
+    if (!sums) return DET_ENOMEM;
+    kernels->gemm_pack(b->sums, false, 1, b->ld, b->n_cols, (int)b->n_rows, sums);
+    store_block(g, &(struct gemm_block){b->col, b->n_cols, b->row, b->n_rows, sums, ld}, c, slope);
+    return 0;
 }
 
 // Rows that a piece multiplies, and their sums: all its columns.
@@ -102,7 +173,7 @@ static const float *pack_a(const struct job *j, const struct rows *r, int tile_r
 }
 
 static void multiply_panel(const struct job *j, const struct rows *r, int panel, float *c,
-                           const float *packed_a)
+                           const float *packed_a, const float *packed_b)
 {
     const struct gemm *g = j->g;
     int width = panel_columns(j, panel), lanes = kernels->gemm_lanes();
@@ -113,18 +184,19 @@ static void multiply_panel(const struct job *j, const struct rows *r, int panel,
                              .a = packed_a ? packed_a : matrix_at(&g->a, j->a, r->first, 0),
                              .a_stride = g->a.rs,
                              .a_tiles = packed_a,
-                             .b = panel_memory(j, panel),
+                             .b = packed_b + (int64_t)panel * j->panel_width * g->k,
                              .b_stride = round_up(width, lanes),
                              .width = width,
                              .c = c,
                              .ldc = r->ld,
-                             .accumulate = g->accumulate});
+                             .accumulate = g->accumulate && !j->turned});
 }
 
 static int multiply_panels(const struct job *j, const struct rows *r, int first, int last)
 {
-    const float *packed_a = NULL;
+    const float *packed_a = NULL, *packed_b = j->own_panels ? own_panels(j) : j->packed;
     int packed_rows = 0;
+    if (!packed_b) return DET_ENOMEM;
     for (int panel = first; panel < last; panel++) {
         int tile_rows = kernels->gemm_rows(panel_columns(j, panel));
         if (packs_a(j) && tile_rows != packed_rows) {
@@ -132,7 +204,8 @@ static int multiply_panels(const struct job *j, const struct rows *r, int first,
             if (!packed_a) return DET_ENOMEM;
             packed_rows = tile_rows;
         }
-        multiply_panel(j, r, panel, r->sums + (int64_t)(panel - first) * j->panel_width, packed_a);
+        multiply_panel(j, r, panel, r->sums + (int64_t)(panel - first) * j->panel_width, packed_a,
+                       packed_b);
     }
     return 0;
 }
@@ -148,25 +221,29 @@ static void multiply_piece(void *ctx, int piece)
 {
     const struct job *j = ctx;
     const struct gemm *g = j->g;
-    int64_t block = piece % j->n_row_blocks;
-    int first = (int)(piece / j->n_row_blocks) * j->panel_group;
+    // A thread has pieces one after the other: with the panels that it has packed, or, if it has
+    // them all, with a part of A.
+    int64_t block = j->own_panels ? piece / j->n_panel_groups : piece % j->n_row_blocks;
+    int64_t group = j->own_panels ? piece % j->n_panel_groups : piece / j->n_row_blocks;
+    int first = (int)group * j->panel_group;
     int last = MIN(first + j->panel_group, j->n_panels);
     int64_t start = first * (int64_t)j->panel_width, end = last * (int64_t)j->panel_width;
     int64_t col = j->first_col + start, n_cols = MIN(end, j->n_cols) - start;
     struct rows r = {.first = block_row(j, block), .ld = g->ldc};
     r.n = block_row(j, block + 1) - r.first;
     r.sums = (float *)j->c + r.first * g->ldc + col;
-    bool own_sums = g->c_dtype == DET_BF16; // C is made from them
+    bool own_sums = g->c_dtype == DET_BF16 || j->turned; // C is made from them
     if (own_sums) {
         r.ld = n_cols;
         r.sums = scratch(SCRATCH_D, (size_t)(r.n * n_cols) * sizeof *r.sums);
     }
     int rc = r.sums ? multiply_panels(j, &r, first, last) : DET_ENOMEM;
-    if (rc)
-        __atomic_store_n(j->rc, rc, __ATOMIC_RELAXED);
-    else if (own_sums || gemm_finishes(g))
-        gemm_finish_block(g, &(struct gemm_block){r.first, r.n, col, n_cols, r.sums, r.ld}, j->c,
-                          j->slope);
+    const struct gemm_block sums = {r.first, r.n, col, n_cols, r.sums, r.ld};
+    if (!rc && j->turned)
+        rc = gemm_store_block(g, true, &sums, (float *)j->c, (float *)j->slope);
+    else if (!rc && (own_sums || gemm_finishes(g)))
+        gemm_finish_block(g, &sums, j->c, j->slope);
+    if (rc) __atomic_store_n(j->rc, rc, __ATOMIC_RELAXED);
 }
 
 // Pieces small enough to keep all threads busy to the end: blocks of rows, the same number for
@@ -177,7 +254,7 @@ static void plan_pieces(struct job *j, bool shared)
     int threads = shared ? pool_threads() : 1;
     j->tile_rows = kernels->gemm_rows(j->panel_width);
     int64_t tiles = divide_up(g->m, j->tile_rows);
-    int64_t blocks = divide_up(g->m, packs_a(j) ? PACKED_ROW_BLOCK : ROW_BLOCK);
+    int64_t blocks = divide_up(g->m, packs_a(j) || j->turned ? SMALL_ROW_BLOCK : ROW_BLOCK);
     j->n_row_blocks = MIN(round_up(blocks, threads), tiles);
     int64_t wanted = threads == 1 ? 1 : (packs_a(j) ? PACKING_PIECES : PIECES) * threads;
     wanted = MIN(wanted, MAX(g->m * j->n_cols * g->k / PIECE_WORK, (int64_t)1));
@@ -198,24 +275,55 @@ static int panel_width(int64_t n)
     return (int)round_up(divide_up(n, n_panels), kernels->gemm_lanes());
 }
 
-static int gemm_one(const struct gemm *g, const void *a, const void *b, char *c, char *slope,
+// Whether a thread that packs a small B for itself loses less than by reading what another one has
+// just written: if it multiplies enough with it.
+static bool better_own_panels(const struct gemm *g, bool shared)
+{
+    return g->m >= (int64_t)OWN_PANELS_ROWS * (shared ? pool_threads() : 1) &&
+           g->n * g->k <= OWN_PANELS_MAX;
+}
+
+// B is packed, A stays where it is. So a B that has to be turned for packing, and is much larger
+// than A, is better A: then C comes out turned.
+static bool better_turned(const struct gemm *g, bool shared)
+{
+    const struct gemm turned = gemm_turned(g);
+    return !is_rounded(g) && g->c_dtype == DET_F32 && g->b.rs == 1 && g->b.cs != 1 &&
+           g->m >= TURNED_MIN && 2 * g->m <= g->n && better_own_panels(&turned, shared);
+}
+
+static int gemm_one(const struct gemm *product, const void *a, const void *b, char *c, char *slope,
                     bool shared)
 {
     int rc = 0;
-    struct job j = {
-        .g = g, .a = a, .b = b, .c = c, .slope = slope, .rounded = is_rounded(g), .rc = &rc};
+    struct gemm turned = gemm_turned(product);
+    struct job j = {.g = product, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc};
+    j.turned = better_turned(product, shared);
+    j.rounded = is_rounded(product);
+    j.own_panels = j.turned || (shared && !j.rounded && better_own_panels(product, shared));
+    if (j.own_panels) {
+        static _Atomic uint64_t n_jobs;
+        j.id = ++n_jobs;
+    }
+    if (j.turned) {
+        j.g = &turned;
+        j.a = b;
+        j.b = a;
+    }
+    const struct gemm *g = j.g;
     j.panel_width = panel_width(g->n);
     int64_t per_panel = g->k * j.panel_width;
     int64_t panels_at_once = MAX((int64_t)1, PACK_MAX / MAX(per_panel, (int64_t)1));
     int64_t cols_at_once = MIN(panels_at_once * j.panel_width, g->n);
     int64_t padded = round_up(cols_at_once, j.panel_width);
-    j.packed = scratch(SCRATCH_A, (size_t)(padded * g->k) * sizeof(float));
-    if (!j.packed) return DET_ENOMEM;
+    if (!j.own_panels) j.packed = scratch(SCRATCH_A, (size_t)(padded * g->k) * sizeof(float));
+    if (!j.own_panels && !j.packed) return DET_ENOMEM;
     for (j.first_col = 0; j.first_col < g->n; j.first_col += cols_at_once) {
         j.n_cols = MIN(cols_at_once, g->n - j.first_col);
         j.n_panels = (int)divide_up(j.n_cols, j.panel_width);
         plan_pieces(&j, shared);
-        pool_run_if(shared && j.n_cols * g->k > WORTH_THREADS / 8, j.n_panels, pack_piece, &j);
+        if (!j.own_panels)
+            pool_run_if(shared && j.n_cols * g->k > WORTH_PACKERS, j.n_panels, pack_piece, &j);
         pool_run_if(shared, (int)j.n_row_blocks * j.n_panel_groups, multiply_piece, &j);
     }
     return rc;

@@ -63,3 +63,9 @@ struct gemm_block {
     int64_t ld;
 };
 void gemm_finish_block(const struct gemm *g, const struct gemm_block *b, void *c, void *slope);
+// The same for f32, added to C if g says so. Turned: it is a block of the transpose of C. 0 or
+// DET_ENOMEM.
+int gemm_store_block(const struct gemm *g, bool turned, const struct gemm_block *b, float *c,
+                     float *slope);
+// The same product for the transpose of C: of B's transpose and A's. The rest is as it was.
+struct gemm gemm_turned(const struct gemm *g);

@@ -43,18 +43,13 @@ static bool has_zeros(const struct matrix *x, const void *data, int64_t m, int64
     return zeros >= MIN_ZEROS;
 }
 
-static struct matrix turned_matrix(const struct matrix *x)
-{
-    return (struct matrix){.data = x->data, .dtype = x->dtype, .rs = x->cs, .cs = x->rs};
-}
-
 enum sparse_side sparse_side(const struct gemm *g, const void *a, const void *b)
 {
-    const struct matrix turned_b = turned_matrix(&g->b);
+    const struct gemm turned = gemm_turned(g);
     const bool f32 = g->a.dtype == DET_F32 && g->b.dtype == DET_F32 && g->c_dtype == DET_F32;
     if (!f32 || g->bf16 || g->m * g->n * g->k < MIN_WORK) return SPARSE_NONE;
     if (has_zeros(&g->a, a, g->m, g->k)) return SPARSE_A;
-    if (!gemm_finishes(g) && has_zeros(&turned_b, b, g->n, g->k)) return SPARSE_B;
+    if (!gemm_finishes(g) && has_zeros(&turned.a, b, g->n, g->k)) return SPARSE_B;
     return SPARSE_NONE;
 }
 
@@ -101,31 +96,6 @@ static void turn_piece(void *ctx, int piece)
                        j->rows + row * padded(g->k));
 }
 
-// A block of results to its place in C.
-static void store(const struct job *j, const struct gemm_block *b)
-{
-    const struct gemm *g = j->g;
-    float *c = j->c + b->row * g->ldc + b->col;
-    if (!g->accumulate) {
-        gemm_finish_block(g, b, j->c, j->slope);
-        return;
-    }
-    for (int64_t i = 0; i < b->n_rows; i++)
-        for (int64_t x = 0; x < b->n_cols; x++)
-            c[i * g->ldc + x] += b->sums[i * b->ld + x];
-    if (!gemm_finishes(g)) return;
-    const struct gemm_block whole = {b->row, b->n_rows, b->col, b->n_cols, c, g->ldc};
-    gemm_finish_block(g, &whole, j->c, j->slope);
-}
-
-static void store_turned(const struct job *j, const struct gemm_block *b)
-{
-    float *turned = scratch_or_fail(j, SCRATCH_C, MAX_COLUMNS * ROW_BLOCK);
-    if (!turned) return;
-    kernels->gemm_pack(b->sums, false, 1, b->ld, b->n_cols, (int)b->n_rows, turned);
-    store(j, &(struct gemm_block){b->col, b->n_cols, b->row, b->n_rows, turned, padded(b->n_rows)});
-}
-
 // Sums can be made in C itself if nothing else happens to them and its rows are whole vectors.
 static bool sums_in_c(const struct job *j, int64_t columns)
 {
@@ -136,7 +106,9 @@ static void multiply_piece(void *ctx, int piece)
 {
     const struct job *j = ctx;
     const struct gemm *g = j->g;
-    int64_t panel = piece % j->n_panels, row = piece / j->n_panels * ROW_BLOCK;
+    // Panel after panel: a thread has those that it has packed.
+    int64_t row_blocks = divide_up(g->m, ROW_BLOCK);
+    int64_t panel = piece / row_blocks, row = piece % row_blocks * ROW_BLOCK;
     int64_t m = MIN(g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
     int64_t col = panel * j->width, b_stride = padded(n);
     float own[ROW_BLOCK * MAX_COLUMNS];
@@ -157,7 +129,8 @@ static void multiply_piece(void *ctx, int piece)
                                                    .ldc = block.ld,
                                                    .accumulate = k > 0});
     while ((k += GEMM_SPARSE_K) < g->k);
-    if (!in_c) (j->turned ? store_turned : store)(j, &block);
+    int rc = in_c ? 0 : gemm_store_block(g, j->turned, &block, j->c, j->slope);
+    if (rc) __atomic_store_n(j->rc, rc, __ATOMIC_RELAXED);
 }
 
 static void plan(struct job *j)
@@ -187,15 +160,11 @@ static int multiply(struct job *j, bool shared)
 int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
                 void *slope, bool shared, bool *done)
 {
-    struct gemm turned = *g;
+    struct gemm turned = gemm_turned(g);
     int rc = 0;
     struct job j = {.g = g, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc, .finite = done};
     *done = true;
     if (side == SPARSE_B) {
-        turned.m = g->n;
-        turned.n = g->m;
-        turned.a = turned_matrix(&g->b);
-        turned.b = turned_matrix(&g->a);
         j.g = &turned;
         j.a = b;
         j.b = a;

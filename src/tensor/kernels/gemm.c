@@ -220,12 +220,15 @@ INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_e
                          int padded, float *out)
 {
     for (int j = 0; j < padded; j += LANES) {
+        const int n = width - j < LANES ? width - j : LANES;
         int64_t k = 0;
-        for (; j + LANES <= width && k + LANES <= k_end; k += LANES) {
+        for (; k + LANES <= k_end; k += LANES) {
             vf r[LANES];
             UNROLL(16)
-            for (int i = 0; i < LANES; i++)
-                r[i] = vf_load_as(b, bf16, (j + i) * cs + k);
+            for (int i = 0; i < LANES; i++) {
+                r[i] = (vf){0};
+                if (i < n) r[i] = vf_load_as(b, bf16, (j + i) * cs + k);
+            }
             vf_transpose(r);
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
