@@ -17,8 +17,9 @@ enum {
     WORTH_THREADS = 1 << 20,    // multiply-adds; below, sharing costs more than it gives
     WORTH_PACKERS = 16 << 10,   // floats of B; below, one thread packs them
     ROW_BLOCK = 96,             // rows of A per piece
-    SMALL_ROW_BLOCK = 48,       // the same where A is packed, or C turned, by the piece
-    K_SLICE = 1024,             // a block of rows that long stays in the second-level cache
+    TURNED_ROW_BLOCK = 48,      // the same where C is turned by the piece
+    K_SLICE = 1024,             // a block of rows that long stays in the second-level cache;
+    PACKED_K_SLICE = 256,       // to be packed, rows are better short and many
     PIECES = 16,                // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,         // the same where each piece has to pack its A
     PIECE_WORK = 512 << 10,     // multiply-adds that make a piece worth its own claim
@@ -254,7 +255,7 @@ static void plan_pieces(struct job *j, bool shared)
     int threads = shared ? pool_threads() : 1;
     j->tile_rows = kernels->gemm_rows(j->panel_width);
     int64_t tiles = divide_up(g->m, j->tile_rows);
-    int64_t blocks = divide_up(g->m, packs_a(j) || j->turned ? SMALL_ROW_BLOCK : ROW_BLOCK);
+    int64_t blocks = divide_up(g->m, j->turned ? TURNED_ROW_BLOCK : ROW_BLOCK);
     j->n_row_blocks = MIN(round_up(blocks, threads), tiles);
     int64_t wanted = threads == 1 ? 1 : (packs_a(j) ? PACKING_PIECES : PIECES) * threads;
     wanted = MIN(wanted, MAX(g->m * j->n_cols * g->k / PIECE_WORK, (int64_t)1));
@@ -409,9 +410,9 @@ static int multiply_slices(const struct gemm *g, const void *a, const void *b, c
     part.bias = NULL;
     part.act = GEMM_ACT_NONE;
     part.slope = NULL;
-    part.k = K_SLICE;
+    part.k = g->a.cs == 1 ? K_SLICE : PACKED_K_SLICE;
     int64_t k = 0;
-    for (; k + K_SLICE < g->k; k += K_SLICE) {
+    for (; k + part.k < g->k; k += part.k) {
         int rc = multiply_slice(&part, matrix_at(&g->a, a, 0, k), matrix_at(&g->b, b, k, 0), c,
                                 NULL, shared);
         if (rc) return rc;
