@@ -32,6 +32,10 @@ option(DET_EMULATE_AVX512 "kernels for AVX-512 out of AVX2 instructions, to test
 if(DET_EMULATE_AVX512)
   add_compile_definitions(DET_EMULATE_AVX512)
 endif()
+option(DET_LTO "optimise hot layers across files" OFF)
+if(DET_LTO AND NOT CMAKE_C_COMPILER_ID STREQUAL "GNU") # only gcc can put the result into an archive
+  set(DET_LTO OFF)
+endif()
 option(DET_WERROR "warnings are errors" OFF)
 if(DET_WERROR)
   add_compile_options(-Werror)

@@ -79,6 +79,17 @@ function(det_kernels name)
   endforeach()
 endfunction()
 
+# Layers in which small steps spend their time: with DET_LTO their functions are inlined across files.
+# A step of a tiny model is a fifth faster for that.
+function(det_hot)
+  if(DET_LTO)
+    foreach(name ${ARGN})
+      set_property(TARGET ${name} PROPERTY INTERPROCEDURAL_OPTIMIZATION ON)
+      target_compile_options(${name} PRIVATE -O3)
+    endforeach()
+  endif()
+endfunction()
+
 # libdet.so and libdet.a from the given layers. Everything is compiled hidden; only DET_API shows. The
 # archive holds one object whose hidden names were made local, so they cannot clash with a user's.
 function(det_library)
@@ -101,8 +112,12 @@ function(det_library)
   add_dependencies(det_shared ${ARGN})
 
   set(out ${PROJECT_BINARY_DIR}/libdet.a)
+  set(lto "")
+  if(DET_LTO)
+    set(lto -flto=auto -flinker-output=nolto-rel)
+  endif()
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_LINKER} -r --whole-archive ${archives} -o libdet.o
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${lto} -Wl,--whole-archive ${archives} -o libdet.o
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden libdet.o
     COMMAND ${CMAKE_COMMAND} -E rm -f ${out}
     COMMAND ${CMAKE_AR} rcs ${out} libdet.o

@@ -53,7 +53,7 @@ static bool run_start(struct run *r, struct group *g, int first)
 static bool run_next(const det_optimizer *opt, struct run *r)
 {
     for (; r->g < opt->n_groups; r->g++, r->end = 0)
-        if (run_start(r, opt->group[r->g], r->end)) return true;
+        if (r->end < opt->group[r->g]->n && run_start(r, opt->group[r->g], r->end)) return true;
     return false;
 }
 

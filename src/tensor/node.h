@@ -176,7 +176,6 @@ det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
                                enum tensor_order order);
 // t in that type and order: t itself with another reference, or a copy. Release it.
 det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order);
-det_tensor *tensor_row_major(det_tensor *t); // of its own type
 bool tensor_is_dense_in_some_order(const det_tensor *t);
 
 static inline bool tensor_is_row_major(const det_tensor *t)
@@ -187,10 +186,26 @@ static inline bool tensor_is_row_major(const det_tensor *t)
     return true;
 }
 
+// As tensor_converted, in its own type.
+static inline det_tensor *tensor_row_major(det_tensor *t)
+{
+    if (t->data && tensor_is_row_major(t)) return tensor_ref(t);
+    return tensor_converted(t, (det_dtype)t->dtype, ROW_MAJOR);
+}
+
 // No gaps, no overlaps.
 static inline bool tensor_is_dense(const det_tensor *t)
 {
     return tensor_is_row_major(t) || tensor_is_dense_in_some_order(t);
+}
+
+// same_shape() of tensor.h.
+static inline bool shapes_match(const det_tensor *a, const det_tensor *b)
+{
+    if (a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d]) return false;
+    return true;
 }
 
 static inline bool wants_grad(const struct node *n, int i)

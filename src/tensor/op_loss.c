@@ -71,7 +71,7 @@ static bool same_strides(const det_tensor *a, const det_tensor *b)
 static int operands_init(struct operands *o, const struct node *n)
 {
     det_tensor *x = n->in[0], *t = n->in[1];
-    bool alike = same_shape(x, t) && same_strides(x, t);
+    bool alike = shapes_match(x, t) && same_strides(x, t);
     bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
     if (alike && any_order && tensor_is_dense(x)) {
         *o = (struct operands){tensor_ref(x), tensor_ref(t)};

@@ -39,8 +39,16 @@ static det_dtype common_type(det_tensor *const *in, int n_in)
     return (det_dtype)(single_is_higher ? best_single : best);
 }
 
+static bool all_f32(det_tensor *const *in, int n_in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->dtype != DET_F32) return false;
+    return true;
+}
+
 static void convert_inputs(const struct op *op, const struct tape *tape, det_tensor **in, int n_in)
 {
+    if (all_f32(in, n_in)) return;
     det_dtype common = op->flags & OP_PROMOTE ? common_type(in, n_in) : DET_F32;
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) continue;
@@ -134,7 +142,7 @@ static void try_to_absorb(struct node *n)
     struct node *producer = n->in[0] ? n->in[0]->node : NULL;
     if (!producer || producer->state != NODE_PENDING) return;
     for (const struct fusion *f = fusion_table; f->producer; f++) {
-        if (f->producer != producer->op || f->consumer != n->op) continue;
+        if (f->consumer != n->op || f->producer != producer->op) continue;
         if (!f->absorb(n, producer)) continue;
         producer->state = NODE_ABSORBED;
         note_versions(producer);

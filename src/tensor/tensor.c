@@ -38,10 +38,7 @@ const char *shape_text(const int64_t *shape, int ndim)
 
 bool same_shape(const det_tensor *a, const det_tensor *b)
 {
-    if (a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++)
-        if (a->shape[d] != b->shape[d]) return false;
-    return true;
+    return shapes_match(a, b);
 }
 
 // Dense in the given order: order[0] is the slowest dim.
@@ -377,11 +374,6 @@ det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order o
     det_tensor *c = tensor_new_ordered(dtype, t->shape, t->ndim, order);
     if (c && t->data) ew_copy(c, t);
     return c;
-}
-
-det_tensor *tensor_row_major(det_tensor *t)
-{
-    return tensor_converted(t, (det_dtype)t->dtype, ROW_MAJOR);
 }
 
 const void *det_data(det_tensor *t)

@@ -429,10 +429,12 @@ INLINE vf column_part(const struct gemm_small *g, const float *a, const int n, v
 static void small_by_columns(const struct gemm_small *g)
 {
     const vf bias = vf_set1(g->bias ? g->bias[0] : 0);
-    const bool accumulate = g->accumulate;
-    const float *a = g->a;
+    const bool accumulate = g->accumulate, one = g->k == 1 && !accumulate;
+    const float *a = g->a, b = g->k ? g->b[0] : 0;
     float *c = g->c;
     int64_t left = g->m;
+    for (; one && left >= LANES; left -= LANES, a += LANES, c += LANES)
+        vf_store(c, bias + vf_load(a) * b);
     for (; left >= LANES; left -= LANES, a += LANES, c += LANES)
         vf_store(c, column_part(g, a, LANES, accumulate ? vf_load(c) : bias));
     const int n = (int)left;
