@@ -18,8 +18,7 @@ enum {
     WORTH_PACKERS = 16 << 10,   // floats of B; below, one thread packs them
     ROW_BLOCK = 96,             // rows of A per piece
     TURNED_ROW_BLOCK = 48,      // the same where C is turned by the piece
-    K_SLICE = 1024,             // a block of rows that long stays in the second-level cache;
-    PACKED_K_SLICE = 256,       // to be packed, rows are better short and many
+    K_SLICE = 512,              // a block of rows that long, packed or not, stays near
     PIECES = 16,                // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,         // the same where each piece has to pack its A
     PIECE_WORK = 512 << 10,     // multiply-adds that make a piece worth its own claim
@@ -410,7 +409,7 @@ static int multiply_slices(const struct gemm *g, const void *a, const void *b, c
     part.bias = NULL;
     part.act = GEMM_ACT_NONE;
     part.slope = NULL;
-    part.k = g->a.cs == 1 ? K_SLICE : PACKED_K_SLICE;
+    part.k = K_SLICE;
     int64_t k = 0;
     for (; k + part.k < g->k; k += part.k) {
         int rc = multiply_slice(&part, matrix_at(&g->a, a, 0, k), matrix_at(&g->b, b, k, 0), c,
