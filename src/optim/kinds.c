@@ -113,16 +113,17 @@ static unsigned adam_uses(const struct hyper *h)
     return EXP_AVG | EXP_AVG_SQ | (h->adam.amsgrad ? MAX_EXP_AVG_SQ : 0);
 }
 
+// Both corrections are in lr and eps: an element then needs one division less.
 static void adam_coefficients(const det_adam_opts *o, int64_t step, struct update *u)
 {
+    const double sqrt_correction = sqrt(1 - pow(o->beta2, (double)step));
     u->sign = sign_of(o->maximize);
-    u->lr = (float)(o->lr / (1 - pow(o->beta1, (double)step)));
-    u->sqrt_correction = (float)sqrt(1 - pow(o->beta2, (double)step));
+    u->lr = (float)(o->lr * sqrt_correction / (1 - pow(o->beta1, (double)step)));
+    u->eps = (float)(o->eps * sqrt_correction);
     u->beta1 = (float)o->beta1;
     u->beta2 = (float)o->beta2;
     u->new_share = (float)(1 - o->beta1);
     u->new_share2 = (float)(1 - o->beta2);
-    u->eps = (float)o->eps;
 }
 
 static update_fn adam_prepare(const struct hyper *h, int64_t step, unsigned fresh, struct update *u)

@@ -19,7 +19,6 @@ struct update {
     float sign, decay, shrink, lr, eps;
     float momentum, beta1, beta2;
     float new_share, new_share2; // of a gradient in the averages, beside momentum, beta1 and beta2
-    float sqrt_correction;       // Adam: square root of 1 - beta2^step
     bool nesterov;
 };
 

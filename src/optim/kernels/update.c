@@ -66,8 +66,7 @@ INLINE void adam_with(const struct update *up, int64_t begin, int64_t end, const
             v = v > most || v != v ? v : most;
             max_exp_avg_sq[i] = v;
         }
-        float denominator = sqrtf(v) / u.sqrt_correction + u.eps;
-        u.value[i] = u.shrink * u.value[i] - u.lr * m / denominator;
+        u.value[i] = u.shrink * u.value[i] - u.lr * m / (sqrtf(v) + u.eps);
     }
 }
 
