@@ -18,7 +18,7 @@ enum {
     WORTH_PACKERS = 16 << 10,   // floats of B; below, one thread packs them
     ROW_BLOCK = 96,             // rows of A per piece
     TURNED_ROW_BLOCK = 48,      // the same where C is turned by the piece
-    K_SLICE = 512,              // a block of rows that long, packed or not, stays near
+    K_SLICE = 512,              // at least; a block of rows that long, packed or not, stays near
     PIECES = 16,                // per thread, so that none waits long for the last one
     PACKING_PIECES = 4,         // the same where each piece has to pack its A
     PIECE_WORK = 512 << 10,     // multiply-adds that make a piece worth its own claim
@@ -394,9 +394,7 @@ static int multiply_slice(const struct gemm *g, const void *a, const void *b, ch
                           bool shared)
 {
     enum sparse_side side = sparse_side(g, a, b);
-    bool done = false;
-    int rc = side ? gemm_sparse(g, side, a, b, c, slope, shared, &done) : 0;
-    if (rc || done) return rc;
+    if (side) return gemm_sparse(g, side, a, b, c, slope, shared);
     return gemm_one(g, a, b, c, slope, shared && g->m * g->n * g->k > WORTH_THREADS);
 }
 
@@ -409,7 +407,7 @@ static int multiply_slices(const struct gemm *g, const void *a, const void *b, c
     part.bias = NULL;
     part.act = GEMM_ACT_NONE;
     part.slope = NULL;
-    part.k = K_SLICE;
+    part.k = divide_up(g->k, MAX(g->k / K_SLICE, (int64_t)1));
     int64_t k = 0;
     for (; k + part.k < g->k; k += part.k) {
         int rc = multiply_slice(&part, matrix_at(&g->a, a, 0, k), matrix_at(&g->b, b, k, 0), c,

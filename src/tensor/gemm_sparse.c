@@ -2,11 +2,11 @@
 // dropout, and every gradient that goes back through them.
 //
 // Zeros of A are skipped: for each element that is not zero the row of B that belongs to it is
-// added to sums in registers, as many columns as these hold. Blocks of k keep those rows of B in
-// the first-level cache. If the zeros are in B, the same is done for the turned product and its
-// blocks are turned back. Sums run in the order of k as in gemm.c, and nothing is left out but
-// products that are zero: results have the same bits. (So the other side must be finite: zero times
-// infinity is not zero.)
+// added to sums in registers, as many columns as these hold. Blocks of k are packed so that those
+// rows of B stay in the first-level cache while many rows of A go by. If the zeros are in B, the
+// same is done for the turned product and its blocks are turned back. Sums run in the order of k as
+// in gemm.c, and nothing is left out but products that are zero: results have the same bits. (Zero
+// times infinity is not zero: where B is not finite, nothing is skipped.)
 #include "tensor/gemm_sparse.h"
 
 #include "sys/pool.h"
@@ -17,8 +17,10 @@ enum {
     MIN_WORK = 1 << 20,      // multiply-adds
     SAMPLES = 16,            // rows, and columns, that are looked at
     MIN_ZEROS = 3 * 256 / 8, // of the samples
-    ROW_BLOCK = 64,          // rows of A per piece
+    ROW_BLOCK = 256,         // rows of A per piece, for which a panel is packed, at most,
+    MIN_ROW_BLOCK = 64,      // and at least
     MAX_COLUMNS = 128,       // of a panel; GEMM_SPARSE_K rows stay in the first-level cache
+    PIECES = 8,              // per thread, among which it does not matter who has one more
 };
 
 struct job {
@@ -27,10 +29,10 @@ struct job {
     float *c, *slope;
     bool turned;
     int64_t width, n_panels; // columns of a panel
-    float *packed;           // B, panel after panel, each [k][columns]
-    float *rows;             // A, if it had to be turned: [row][k]
+    int64_t row_block;
+    float *rows;    // A, if it had to be turned: [row][k]
+    uint64_t *bits; // where A is not zero: [k / GEMM_SPARSE_K][row]
     int *rc;
-    bool *finite;
 };
 
 static bool has_zeros(const struct matrix *x, const void *data, int64_t m, int64_t k)
@@ -63,11 +65,6 @@ static int64_t panel_columns(const struct job *j, int64_t panel)
     return MIN(j->g->n - panel * j->width, j->width);
 }
 
-static float *panel_memory(const struct job *j, int64_t panel)
-{
-    return j->packed + panel * j->width * j->g->k;
-}
-
 static void *scratch_or_fail(const struct job *j, enum scratch_slot slot, int64_t floats)
 {
     void *p = scratch(slot, (size_t)floats * sizeof(float));
@@ -75,25 +72,33 @@ static void *scratch_or_fail(const struct job *j, enum scratch_slot slot, int64_
     return p;
 }
 
-static void pack_piece(void *ctx, int panel)
+static int64_t a_stride(const struct job *j)
 {
-    const struct job *j = ctx;
-    const struct matrix *b = &j->g->b;
-    int64_t columns = panel_columns(j, panel);
-    float *to = panel_memory(j, panel);
-    kernels->gemm_pack(matrix_at(b, j->b, 0, panel * j->width), false, b->rs, b->cs, j->g->k,
-                       (int)columns, to);
-    if (!kernels->all_finite(to, j->g->k * padded(columns)))
-        __atomic_store_n(j->finite, false, __ATOMIC_RELAXED);
+    return j->rows ? padded(j->g->k) : j->g->a.rs;
 }
 
-static void turn_piece(void *ctx, int piece)
+static const float *a_at(const struct job *j, int64_t row, int64_t k)
+{
+    return (j->rows ? j->rows : j->a) + row * a_stride(j) + k;
+}
+
+static int n_of_k(const struct job *j, int64_t k)
+{
+    return (int)MIN(j->g->k - k, (int64_t)GEMM_SPARSE_K);
+}
+
+// Turns the rows if that is wanted, and lists their elements.
+static void list_piece(void *ctx, int piece)
 {
     const struct job *j = ctx;
     const struct gemm *g = j->g;
-    int64_t row = (int64_t)piece * ROW_BLOCK, m = MIN(g->m - row, (int64_t)ROW_BLOCK);
-    kernels->gemm_pack(matrix_at(&g->a, j->a, row, 0), false, g->a.rs, g->a.cs, m, (int)g->k,
-                       j->rows + row * padded(g->k));
+    int64_t row = piece * (int64_t)MIN_ROW_BLOCK, m = MIN(g->m - row, (int64_t)MIN_ROW_BLOCK);
+    if (j->rows)
+        kernels->gemm_pack(matrix_at(&g->a, j->a, row, 0), false, g->a.rs, g->a.cs, m, (int)g->k,
+                           j->rows + row * padded(g->k));
+    uint64_t *bits = j->bits + row;
+    for (int64_t k = 0; k < g->k; k += GEMM_SPARSE_K, bits += g->m)
+        kernels->nonzero_bits(a_at(j, row, k), a_stride(j), m, n_of_k(j, k), bits);
 }
 
 // Sums can be made in C itself if nothing else happens to them and its rows are whole vectors.
@@ -102,68 +107,83 @@ static bool sums_in_c(const struct job *j, int64_t columns)
     return !j->turned && !j->g->accumulate && !gemm_finishes(j->g) && columns == padded(columns);
 }
 
+// Adds to the sums of a block of C what GEMM_SPARSE_K rows of B give, from row k; they are packed
+// for it.
+static void multiply_block(const struct job *j, const struct gemm_block *c, float *sums, int64_t k,
+                           float *packed)
+{
+    const struct gemm *g = j->g;
+    int64_t width = padded(c->n_cols);
+    int n_k = n_of_k(j, k);
+    kernels->gemm_pack(matrix_at(&g->b, j->b, k, c->col), false, g->b.rs, g->b.cs, n_k,
+                       (int)c->n_cols, packed);
+    kernels->gemm_sparse(&(struct gemm_sparse){.m = c->n_rows,
+                                               .k = n_k,
+                                               .skip = kernels->all_finite(packed, n_k * width),
+                                               .a = a_at(j, c->row, k),
+                                               .a_stride = a_stride(j),
+                                               .bits = j->bits + k / GEMM_SPARSE_K * g->m + c->row,
+                                               .b = packed,
+                                               .b_stride = width,
+                                               .width = (int)width,
+                                               .c = sums,
+                                               .ldc = c->ld,
+                                               .accumulate = k > 0});
+}
+
 static void multiply_piece(void *ctx, int piece)
 {
     const struct job *j = ctx;
     const struct gemm *g = j->g;
-    // Panel after panel: a thread has those that it has packed.
-    int64_t row_blocks = divide_up(g->m, ROW_BLOCK);
-    int64_t panel = piece / row_blocks, row = piece % row_blocks * ROW_BLOCK;
-    int64_t m = MIN(g->m - row, (int64_t)ROW_BLOCK), n = panel_columns(j, panel);
-    int64_t col = panel * j->width, b_stride = padded(n);
-    float own[ROW_BLOCK * MAX_COLUMNS];
+    // Block after block: a thread has rows of C that lie together.
+    int64_t panel = piece % j->n_panels, row = piece / j->n_panels * j->row_block;
+    int64_t m = MIN(g->m - row, j->row_block), n = panel_columns(j, panel);
+    int64_t col = panel * j->width;
     bool in_c = sums_in_c(j, n);
-    float *sums = in_c ? j->c + row * g->ldc + col : own;
-    const struct gemm_block block = {row, m, col, n, sums, in_c ? g->ldc : b_stride};
-    int64_t k = 0;
-    do // k is not 0: has_zeros()
-        kernels->gemm_sparse(&(struct gemm_sparse){.m = m,
-                                                   .k = (int)MIN(g->k - k, (int64_t)GEMM_SPARSE_K),
-                                                   .a = j->rows ? j->rows + row * padded(g->k) + k
-                                                                : j->a + row * g->a.rs + k,
-                                                   .a_stride = j->rows ? padded(g->k) : g->a.rs,
-                                                   .b = panel_memory(j, panel) + k * b_stride,
-                                                   .b_stride = b_stride,
-                                                   .width = (int)b_stride,
-                                                   .c = sums,
-                                                   .ldc = block.ld,
-                                                   .accumulate = k > 0});
-    while ((k += GEMM_SPARSE_K) < g->k);
+    float *packed = scratch_or_fail(j, SCRATCH_A, GEMM_SPARSE_K * padded(n));
+    float *sums = in_c ? j->c + row * g->ldc + col : scratch_or_fail(j, SCRATCH_D, m * padded(n));
+    const struct gemm_block block = {row, m, col, n, sums, in_c ? g->ldc : padded(n)};
+    if (!packed || !sums) return;
+    for (int64_t k = 0; k < g->k; k += GEMM_SPARSE_K)
+        multiply_block(j, &block, sums, k, packed);
     int rc = in_c ? 0 : gemm_store_block(g, j->turned, &block, j->c, j->slope);
     if (rc) __atomic_store_n(j->rc, rc, __ATOMIC_RELAXED);
 }
 
-static void plan(struct job *j)
+// Few pieces, because each packs its panel, but as many for each thread.
+static int plan(struct job *j, int threads)
 {
     int64_t lanes = kernels->gemm_lanes(), vectors = padded(j->g->n) / lanes;
     int64_t most = MIN((int64_t)GEMM_SPARSE_VECTORS, MAX_COLUMNS / lanes);
-    j->n_panels = (vectors + most - 1) / most;
-    j->width = (vectors + j->n_panels - 1) / j->n_panels * lanes;
-    j->n_panels = (j->g->n + j->width - 1) / j->width;
+    j->width = divide_up(vectors, divide_up(vectors, most)) * lanes;
+    j->n_panels = divide_up(j->g->n, j->width);
+    int64_t blocks = divide_up(j->g->m, ROW_BLOCK), most_blocks = divide_up(j->g->m, MIN_ROW_BLOCK);
+    while (blocks < most_blocks && blocks * j->n_panels < (int64_t)PIECES * threads &&
+           blocks * j->n_panels % threads != 0)
+        blocks++;
+    j->row_block = divide_up(j->g->m, blocks);
+    return (int)divide_up(j->g->m, j->row_block);
 }
 
 static int multiply(struct job *j, bool shared)
 {
     const struct gemm *g = j->g;
-    plan(j);
-    int64_t row_blocks = (g->m + ROW_BLOCK - 1) / ROW_BLOCK;
-    j->packed = scratch_or_fail(j, SCRATCH_A, j->n_panels * j->width * g->k);
-    if (g->a.cs != 1) j->rows = scratch_or_fail(j, SCRATCH_B, g->m * padded(g->k));
-    if (*j->rc) return *j->rc;
-    pool_run_if(shared, (int)j->n_panels, pack_piece, j);
-    if (!*j->finite) return 0;
-    if (j->rows) pool_run_if(shared, (int)row_blocks, turn_piece, j);
-    pool_run_if(shared, (int)(row_blocks * j->n_panels), multiply_piece, j);
+    int row_blocks = plan(j, shared ? pool_threads() : 1);
+    int64_t n_bits = g->m * divide_up(g->k, GEMM_SPARSE_K), n_rows = g->m * padded(g->k);
+    j->bits = scratch_or_fail(j, SCRATCH_B, 2 * n_bits + (g->a.cs == 1 ? 0 : n_rows));
+    if (!j->bits) return *j->rc;
+    if (g->a.cs != 1) j->rows = (float *)(j->bits + n_bits);
+    pool_run_if(shared, (int)divide_up(g->m, MIN_ROW_BLOCK), list_piece, j);
+    pool_run_if(shared, row_blocks * (int)j->n_panels, multiply_piece, j);
     return *j->rc;
 }
 
 int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
-                void *slope, bool shared, bool *done)
+                void *slope, bool shared)
 {
     struct gemm turned = gemm_turned(g);
     int rc = 0;
-    struct job j = {.g = g, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc, .finite = done};
-    *done = true;
+    struct job j = {.g = g, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc};
     if (side == SPARSE_B) {
         j.g = &turned;
         j.a = b;

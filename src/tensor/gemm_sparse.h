@@ -7,7 +7,6 @@
 enum sparse_side { SPARSE_NONE, SPARSE_A, SPARSE_B };
 enum sparse_side sparse_side(const struct gemm *g, const void *a, const void *b);
 
-// As gemm.c would compute it, bit for bit. Without effect, and *done is false,
-// if the other matrix is not finite. 0 or DET_ENOMEM.
+// As gemm.c would compute it, bit for bit. 0 or DET_ENOMEM.
 int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
-                void *slope, bool shared, bool *done);
+                void *slope, bool shared);

@@ -208,7 +208,7 @@ static void test_indices__out_of_range_are_named(void **state)
 // those of a few rows.
 static void check_skipping(int64_t k)
 {
-    enum { M = 96, N = 130, ROWS = 16 };
+    enum { M = 320, N = 130, ROWS = 16 };
     det_tensor *a = det_relu(det_randn(DET_F32, DET_DIMS(M, k)));
     det_tensor *b = det_randn(DET_F32, DET_DIMS(k, N)), *bias = det_randn(DET_F32, DET_DIMS(N));
     det_tensor *zeros_left = det_matmul(a, b), *of_rows[M / ROWS], *finished[M / ROWS];

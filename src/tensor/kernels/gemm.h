@@ -54,12 +54,14 @@ struct gemm_sparse {
     int k;
     const float *a;
     int64_t a_stride;
-    const float *b; // rows of whole vectors
+    const uint64_t *bits; // of each row: bit k is set if element k is not zero
+    const float *b;       // rows of whole vectors
     int64_t b_stride;
     int width; // whole vectors, at most GEMM_SPARSE_VECTORS
     float *c;
     int64_t ldc;
     bool accumulate;
+    bool skip; // nothing is lost by it: B is finite, and zero times it zero
 };
 
 enum gemm_act { GEMM_ACT_NONE, GEMM_ACT_RELU, GEMM_ACT_GELU };

@@ -3,8 +3,7 @@
 
 #include "tensor/kernels/kernels.h"
 
-// Bit k is set if a[k] is not zero, k < n.
-INLINE uint64_t nonzero_bits(const float *a, int n)
+INLINE uint64_t row_bits(const float *a, int n)
 {
     uint64_t bits = 0;
     int k = 0;
@@ -14,10 +13,17 @@ INLINE uint64_t nonzero_bits(const float *a, int n)
     return bits;
 }
 
-// One row of C (+)= one row of A times B, all nv vectors of it in registers.
-INLINE void add_row(const int nv, const struct gemm_sparse *p, const float *a, float *c)
+// bits[i]: bit k is set if a[i * stride + k] is not zero, k < n <= 64.
+void KERNEL(nonzero_bits)(const float *a, int64_t stride, int64_t m, int n, uint64_t *bits)
 {
-    uint64_t bits = nonzero_bits(a, p->k);
+    for (int64_t i = 0; i < m; i++)
+        bits[i] = row_bits(a + i * stride, n);
+}
+
+// One row of C (+)= one row of A times B, all nv vectors of it in registers.
+INLINE void add_row(const int nv, const struct gemm_sparse *p, const float *a, uint64_t bits,
+                    float *c)
+{
     const int64_t stride = p->b_stride;
     vf sum[GEMM_SPARSE_VECTORS];
     UNROLL(12)
@@ -40,11 +46,12 @@ INLINE void add_row(const int nv, const struct gemm_sparse *p, const float *a, f
         vf_store(c + i * LANES, sum[i]);
 }
 
-#define ROWS(nv)                                                       \
-    static void rows_##nv(const struct gemm_sparse *p)                 \
-    {                                                                  \
-        for (int64_t i = 0; i < p->m; i++)                             \
-            add_row(nv, p, p->a + i * p->a_stride, p->c + i * p->ldc); \
+#define ROWS(nv)                                                                                   \
+    static void rows_##nv(const struct gemm_sparse *p)                                             \
+    {                                                                                              \
+        const uint64_t all = UINT64_MAX >> (64 - p->k);                                            \
+        for (int64_t i = 0; i < p->m; i++)                                                         \
+            add_row(nv, p, p->a + i * p->a_stride, p->skip ? p->bits[i] : all, p->c + i * p->ldc); \
     }
 ROWS(1)
 ROWS(2)

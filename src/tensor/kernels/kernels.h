@@ -154,6 +154,7 @@ struct dropout_args {
     K(void, gemm_finish, (const struct gemm_finish *f))                                             \
     K(void, gemm_small, (const struct gemm_small *g))                                               \
     K(void, gemm_sparse, (const struct gemm_sparse *p))                                             \
+    K(void, nonzero_bits, (const float *a, int64_t stride, int64_t m, int n, uint64_t *bits))       \
     K(bool, all_finite, (const float *x, int64_t n))                                                \
     /* reductions */                                                                               \
     K(void, fold_columns, (enum fold_id id, bool bf16, const struct fold_block *b))                \
