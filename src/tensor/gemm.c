@@ -14,7 +14,7 @@
 
 enum {
     TINY = 4096,                // multiply-adds; below, plain loops are faster than blocking
-    WORTH_THREADS = 1 << 20,    // multiply-adds; below, sharing costs more than it gives
+    WORTH_THREADS = 256 << 10,  // multiply-adds; below, sharing costs more than it gives
     WORTH_PACKERS = 16 << 10,   // floats of B; below, one thread packs them
     ROW_BLOCK = 96,             // rows of A per piece
     TURNED_ROW_BLOCK = 48,      // the same where C is turned by the piece
