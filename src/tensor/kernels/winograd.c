@@ -107,22 +107,23 @@ INLINE void output_2(const vf *m, vf *y) // A^T m
     y[1] = P * (m[1] - m[2]) + Q * (m[3] - m[4]) + m[5];
 }
 
-INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const int width,
-                const bool inside)
+// Channels of a pixel, zero outside of the image. No branch: borders are in every row of tiles.
+INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const int width)
 {
-    if (!inside && (y < 0 || y >= t->h || x < 0 || x >= t->w)) return (vf){0};
-    return load_channels(t->image + (y * t->w + x) * t->c + c, width);
+    static const float nothing[LANES];
+    const bool inside = (uint64_t)y < (uint64_t)t->h && (uint64_t)x < (uint64_t)t->w;
+    return load_channels(inside ? t->image + (y * t->w + x) * t->c + c : nothing, width);
 }
 
 // Columns of pixels, transformed, are kept in a ring: the next tile has some of them in common, at
 // other places of it.
 INLINE void input_column(const struct wino_tile *t, int64_t x, int64_t c, const int width,
-                         const bool inside, vf *column)
+                         vf *column)
 {
     vf d[WINO_IN];
     UNROLL(6)
     for (int i = 0; i < WINO_IN; i++)
-        d[i] = pixel(t, t->y + i, x, c, width, inside);
+        d[i] = pixel(t, t->y + i, x, c, width);
     input_6(d, column);
 }
 
@@ -142,8 +143,7 @@ INLINE void input_tile(const struct wino_tile *t, const vf (*ring)[WINO_IN], con
     }
 }
 
-INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width, const bool inside,
-                         const int advance)
+INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width, const int advance)
 {
     const struct wino_tile *t = &r->first;
     vf ring[WINO_IN][WINO_IN];
@@ -151,14 +151,14 @@ INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width,
     int64_t x = t->x, i = 0;
     UNROLL(6)
     for (int j = 0; j < WINO_IN - advance; j++)
-        input_column(t, x + j, c, width, inside, ring[j]);
+        input_column(t, x + j, c, width, ring[j]);
     while (i < r->n) {
         UNROLL(3)
         for (int turn = 0; turn < 3; turn++) { // after three tiles the ring is where it was
             if (i++ == r->n) return;
             UNROLL(4)
             for (int j = WINO_IN - advance; j < WINO_IN; j++)
-                input_column(t, x + j, c, width, inside, ring[(turn * advance + j) % WINO_IN]);
+                input_column(t, x + j, c, width, ring[(turn * advance + j) % WINO_IN]);
             input_tile(t, ring, turn * advance, to);
             x += advance;
             to += r->next;
@@ -166,41 +166,35 @@ INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width,
     }
 }
 
-INLINE void input_tiles(const struct wino_tiles *r, const bool inside, const int advance)
+INLINE void input_tiles(const struct wino_tiles *r, const int advance)
 {
     int64_t c = 0;
     for (; c + LANES <= r->first.c; c += LANES)
-        input_vector(r, c, LANES, inside, advance);
-    if (c < r->first.c) input_vector(r, c, (int)(r->first.c - c), inside, advance);
+        input_vector(r, c, LANES, advance);
+    if (c < r->first.c) input_vector(r, c, (int)(r->first.c - c), advance);
 }
 
 void KERNEL(wino_input)(const struct wino_tiles *from)
 {
     const struct wino_tiles r = *from; // a copy: no store can seem to change it
-    const struct wino_tile *t = &r.first;
-    const int64_t end = t->x + (r.n - 1) * r.advance + WINO_IN;
-    bool inside = t->y >= 0 && t->x >= 0 && t->y + WINO_IN <= t->h && end <= t->w;
-    if (inside && r.advance == 2)
-        input_tiles(&r, true, 2);
-    else if (inside)
-        input_tiles(&r, true, 4);
-    else if (r.advance == 2)
-        input_tiles(&r, false, 2);
+    if (r.advance == 2)
+        input_tiles(&r, 2);
     else
-        input_tiles(&r, false, 4);
+        input_tiles(&r, 4);
 }
 
 // The 4 x 4 output gradients at (y, x).
-INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
+void KERNEL(wino_gradient)(const struct wino_tile *from)
 {
-    for (int64_t c = 0; c < t->c; c += LANES) {
+    const struct wino_tile t = *from; // as above
+    for (int64_t c = 0; c < t.c; c += LANES) {
         vf columns[WINO_OUT][WINO_IN];
         UNROLL(4)
         for (int j = 0; j < WINO_OUT; j++) {
             vf d[WINO_OUT];
             UNROLL(4)
             for (int i = 0; i < WINO_OUT; i++)
-                d[i] = pixel(t, t->y + i, t->x + j, c, LANES, inside);
+                d[i] = pixel(&t, t.y + i, t.x + j, c, LANES);
             gradient_6(d, columns[j]);
         }
         UNROLL(6)
@@ -209,19 +203,9 @@ INLINE void gradient_tile(const struct wino_tile *t, const bool inside)
             gradient_6((vf[]){columns[0][i], columns[1][i], columns[2][i], columns[3][i]}, out);
             UNROLL(6)
             for (int j = 0; j < WINO_IN; j++)
-                vf_store(t->to + (i * WINO_IN + j) * t->step + c, out[j]);
+                vf_store(t.to + (i * WINO_IN + j) * t.step + c, out[j]);
         }
     }
-}
-
-void KERNEL(wino_gradient)(const struct wino_tile *from)
-{
-    const struct wino_tile t = *from;
-    bool inside = t.y + WINO_OUT <= t.h && t.x + WINO_OUT <= t.w;
-    if (inside)
-        gradient_tile(&t, true);
-    else
-        gradient_tile(&t, false);
 }
 
 // Products of a tile -> 4 x 4 pixels of an image (H, W, C) at (y, x), clipped, plus bias.
