@@ -72,6 +72,12 @@ static void pack_piece(void *ctx, int panel)
     pack_panel(j, panel, panel_memory(j, panel, j->packed));
 }
 
+uint64_t gemm_new_id(void)
+{
+    static _Atomic uint64_t n_products;
+    return ++n_products;
+}
+
 // All panels, packed by this thread for itself. NULL: no memory.
 static const float *own_panels(const struct job *j)
 {
@@ -140,6 +146,11 @@ int gemm_store_block(const struct gemm *g, bool turned, const struct gemm_block 
         return 0;
     }
     int64_t ld = round_up(b->n_rows, kernels->gemm_lanes());
+    if (!g->accumulate && !gemm_finishes(g) && ld == b->n_rows) {
+        float *to = c + b->col * g->ldc + b->row;
+        kernels->gemm_turn(b->sums, b->ld, (int)b->n_rows, b->n_cols, to, g->ldc);
+        return 0;
+    }
     float *sums = scratch(SCRATCH_C, (size_t)(b->n_cols * ld) * sizeof *sums);
     if (!sums) return DET_ENOMEM;
     kernels->gemm_pack(b->sums, false, 1, b->ld, b->n_cols, (int)b->n_rows, sums);
@@ -301,10 +312,7 @@ static int gemm_one(const struct gemm *product, const void *a, const void *b, ch
     j.turned = better_turned(product, shared);
     j.rounded = is_rounded(product);
     j.own_panels = j.turned || (shared && !j.rounded && better_own_panels(product, shared));
-    if (j.own_panels) {
-        static _Atomic uint64_t n_jobs;
-        j.id = ++n_jobs;
-    }
+    if (j.own_panels) j.id = gemm_new_id();
     if (j.turned) {
         j.g = &turned;
         j.a = b;

@@ -69,3 +69,5 @@ int gemm_store_block(const struct gemm *g, bool turned, const struct gemm_block 
                      float *slope);
 // The same product for the transpose of C: of B's transpose and A's. The rest is as it was.
 struct gemm gemm_turned(const struct gemm *g);
+// Of a product, by which a thread knows what it has prepared for it.
+uint64_t gemm_new_id(void);

@@ -30,9 +30,16 @@ struct job {
     bool turned;
     int64_t width, n_panels; // columns of a panel
     int64_t row_block;
-    float *rows;    // A, if it had to be turned: [row][k]
-    uint64_t *bits; // where A is not zero: [k / GEMM_SPARSE_K][row]
+    uint64_t id;
     int *rc;
+};
+
+// A block of rows of A and where they are not zero, made by the thread that multiplies them.
+struct listed {
+    int64_t row, n;
+    const float *a; // its first element
+    int64_t stride; // from a row to the next
+    uint64_t *bits; // [k / GEMM_SPARSE_K][row]
 };
 
 static bool has_zeros(const struct matrix *x, const void *data, int64_t m, int64_t k)
@@ -72,33 +79,34 @@ static void *scratch_or_fail(const struct job *j, enum scratch_slot slot, int64_
     return p;
 }
 
-static int64_t a_stride(const struct job *j)
-{
-    return j->rows ? padded(j->g->k) : j->g->a.rs;
-}
-
-static const float *a_at(const struct job *j, int64_t row, int64_t k)
-{
-    return (j->rows ? j->rows : j->a) + row * a_stride(j) + k;
-}
-
 static int n_of_k(const struct job *j, int64_t k)
 {
     return (int)MIN(j->g->k - k, (int64_t)GEMM_SPARSE_K);
 }
 
-// Turns the rows if that is wanted, and lists their elements.
-static void list_piece(void *ctx, int piece)
+// False: no memory. Several pieces of a thread have the same rows, one after the other.
+static bool list_rows(const struct job *j, struct listed *l)
 {
-    const struct job *j = ctx;
+    static THREAD_LOCAL uint64_t owner; // the job and the row whose lists SCRATCH_B holds
+    static THREAD_LOCAL int64_t owner_row;
     const struct gemm *g = j->g;
-    int64_t row = piece * (int64_t)MIN_ROW_BLOCK, m = MIN(g->m - row, (int64_t)MIN_ROW_BLOCK);
-    if (j->rows)
-        kernels->gemm_pack(matrix_at(&g->a, j->a, row, 0), false, g->a.rs, g->a.cs, m, (int)g->k,
-                           j->rows + row * padded(g->k));
-    uint64_t *bits = j->bits + row;
-    for (int64_t k = 0; k < g->k; k += GEMM_SPARSE_K, bits += g->m)
-        kernels->nonzero_bits(a_at(j, row, k), a_stride(j), m, n_of_k(j, k), bits);
+    const bool turn = g->a.cs != 1;
+    int64_t n_bits = j->row_block * divide_up(g->k, GEMM_SPARSE_K);
+    l->bits = scratch_or_fail(j, SCRATCH_B, 2 * n_bits + (turn ? l->n * padded(g->k) : 0));
+    if (!l->bits) return false;
+    float *rows = (float *)(l->bits + n_bits);
+    l->a = turn ? rows : matrix_at(&g->a, j->a, l->row, 0);
+    l->stride = turn ? padded(g->k) : g->a.rs;
+    if (owner == j->id && owner_row == l->row) return true;
+    owner = j->id;
+    owner_row = l->row;
+    if (turn)
+        kernels->gemm_pack(matrix_at(&g->a, j->a, l->row, 0), false, g->a.rs, g->a.cs, l->n,
+                           (int)g->k, rows);
+    uint64_t *bits = l->bits;
+    for (int64_t k = 0; k < g->k; k += GEMM_SPARSE_K, bits += l->n)
+        kernels->nonzero_bits(l->a + k, l->stride, l->n, n_of_k(j, k), bits);
+    return true;
 }
 
 // Sums can be made in C itself if nothing else happens to them and its rows are whole vectors.
@@ -109,8 +117,8 @@ static bool sums_in_c(const struct job *j, int64_t columns)
 
 // Adds to the sums of a block of C what GEMM_SPARSE_K rows of B give, from row k; they are packed
 // for it.
-static void multiply_block(const struct job *j, const struct gemm_block *c, float *sums, int64_t k,
-                           float *packed)
+static void multiply_block(const struct job *j, const struct listed *l, const struct gemm_block *c,
+                           float *sums, int64_t k, float *packed)
 {
     const struct gemm *g = j->g;
     int64_t width = padded(c->n_cols);
@@ -120,9 +128,9 @@ static void multiply_block(const struct job *j, const struct gemm_block *c, floa
     kernels->gemm_sparse(&(struct gemm_sparse){.m = c->n_rows,
                                                .k = n_k,
                                                .skip = kernels->all_finite(packed, n_k * width),
-                                               .a = a_at(j, c->row, k),
-                                               .a_stride = a_stride(j),
-                                               .bits = j->bits + k / GEMM_SPARSE_K * g->m + c->row,
+                                               .a = l->a + k,
+                                               .a_stride = l->stride,
+                                               .bits = l->bits + k / GEMM_SPARSE_K * l->n,
                                                .b = packed,
                                                .b_stride = width,
                                                .width = (int)width,
@@ -143,9 +151,10 @@ static void multiply_piece(void *ctx, int piece)
     float *packed = scratch_or_fail(j, SCRATCH_A, GEMM_SPARSE_K * padded(n));
     float *sums = in_c ? j->c + row * g->ldc + col : scratch_or_fail(j, SCRATCH_D, m * padded(n));
     const struct gemm_block block = {row, m, col, n, sums, in_c ? g->ldc : padded(n)};
-    if (!packed || !sums) return;
+    struct listed l = {.row = row, .n = m};
+    if (!packed || !sums || !list_rows(j, &l)) return;
     for (int64_t k = 0; k < g->k; k += GEMM_SPARSE_K)
-        multiply_block(j, &block, sums, k, packed);
+        multiply_block(j, &l, &block, sums, k, packed);
     int rc = in_c ? 0 : gemm_store_block(g, j->turned, &block, j->c, j->slope);
     if (rc) __atomic_store_n(j->rc, rc, __ATOMIC_RELAXED);
 }
@@ -165,19 +174,6 @@ static int plan(struct job *j, int threads)
     return (int)divide_up(j->g->m, j->row_block);
 }
 
-static int multiply(struct job *j, bool shared)
-{
-    const struct gemm *g = j->g;
-    int row_blocks = plan(j, shared ? pool_threads() : 1);
-    int64_t n_bits = g->m * divide_up(g->k, GEMM_SPARSE_K), n_rows = g->m * padded(g->k);
-    j->bits = scratch_or_fail(j, SCRATCH_B, 2 * n_bits + (g->a.cs == 1 ? 0 : n_rows));
-    if (!j->bits) return *j->rc;
-    if (g->a.cs != 1) j->rows = (float *)(j->bits + n_bits);
-    pool_run_if(shared, (int)divide_up(g->m, MIN_ROW_BLOCK), list_piece, j);
-    pool_run_if(shared, row_blocks * (int)j->n_panels, multiply_piece, j);
-    return *j->rc;
-}
-
 int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, const void *b, void *c,
                 void *slope, bool shared)
 {
@@ -190,5 +186,8 @@ int gemm_sparse(const struct gemm *g, enum sparse_side side, const void *a, cons
         j.b = a;
         j.turned = true;
     }
-    return multiply(&j, shared);
+    j.id = gemm_new_id();
+    int row_blocks = plan(&j, shared ? pool_threads() : 1);
+    pool_run_if(shared, row_blocks * (int)j.n_panels, multiply_piece, &j);
+    return rc;
 }

@@ -217,7 +217,7 @@ INLINE void pack_strided(const void *b, const bool bf16, int64_t rs, int64_t cs,
 }
 
 INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_end, int width,
-                         int padded, float *out)
+                         int padded, float *out, int64_t ld)
 {
     for (int j = 0; j < padded; j += LANES) {
         const int n = width - j < LANES ? width - j : LANES;
@@ -232,11 +232,11 @@ INLINE void pack_columns(const void *b, const bool bf16, int64_t cs, int64_t k_e
             vf_transpose(r);
             UNROLL(16)
             for (int i = 0; i < LANES; i++)
-                vf_store(out + (k + i) * padded + j, r[i]);
+                vf_store(out + (k + i) * ld + j, r[i]);
         }
         for (; k < k_end; k++)
             for (int i = j; i < j + LANES; i++)
-                out[k * padded + i] = i < width ? load_as(b, bf16, i * cs + k) : 0;
+                out[k * ld + i] = i < width ? load_as(b, bf16, i * cs + k) : 0;
     }
 }
 
@@ -250,7 +250,7 @@ INLINE void pack(const void *b, const bool bf16, int64_t rs, int64_t cs, int64_t
     else if (cs == 1)
         pack_rows(b, bf16, rs, k_end, width, padded, out);
     else if (rs == 1)
-        pack_columns(b, bf16, cs, k_end, width, padded, out);
+        pack_columns(b, bf16, cs, k_end, width, padded, out, padded);
     else
         pack_strided(b, bf16, rs, cs, k_end, width, padded, out);
 }
@@ -263,6 +263,12 @@ void KERNEL(gemm_pack)(const void *b, bool bf16, int64_t rs, int64_t cs, int64_t
         pack(b, true, rs, cs, k_end, width, out);
     else
         pack(b, false, rs, cs, k_end, width, out);
+}
+
+// out[n x m] = the transpose of x[m x n]; m: whole vectors.
+void KERNEL(gemm_turn)(const float *x, int64_t ld, int m, int64_t n, float *out, int64_t ld_out)
+{
+    pack_columns(x, false, ld, n, m, m, out, ld_out);
 }
 
 // A row of A's transpose holds an element of every row of every tile: all tiles are filled side by

@@ -148,6 +148,7 @@ struct dropout_args {
     K(void, gemm_panel, (const struct gemm_panel *p))                                               \
     K(void, gemm_pack, (const void *b, bool bf16, int64_t rs, int64_t cs, int64_t k_end, int width, \
                         float *out)) \
+    K(void, gemm_turn, (const float *x, int64_t ld, int m, int64_t n, float *out, int64_t ld_out))  \
     K(void, gemm_pack_a, (const void *a, bool bf16, int64_t rs, int64_t cs, int64_t m, int64_t k_end, \
                           int rows, float *out)) \
     K(void, gemm_round, (float *x, int64_t n)) \
