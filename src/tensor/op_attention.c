@@ -203,7 +203,8 @@ static int attention_backward(struct node *n)
     a.gk = new_like(n->in[IN_K]);
     a.gv = new_like(n->in[IN_V]);
     if (wants_grad(n, IN_MASK)) a.g_mask = new_mask_grad(n, type);
-    if (!rc) rc = tape_failed() ? DET_ENOMEM : compute_grads(&a, type);
+    bool made = a.gq && a.gk && a.gv && !tape_failed();
+    if (!rc) rc = made ? compute_grads(&a, type) : DET_ENOMEM;
     if (!rc) {
         if (wants_grad(n, IN_Q)) give_grad(n, IN_Q, tensor_ref(a.gq));
         if (wants_grad(n, IN_K)) give_grad(n, IN_K, tensor_ref(a.gk));
