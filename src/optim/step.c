@@ -59,7 +59,7 @@ static bool run_next(const det_optimizer *opt, struct run *r)
 
 static int n_pieces(const struct run *r)
 {
-    return (int)((r->n_elements + PIECE_ELEMENTS - 1) / PIECE_ELEMENTS);
+    return (int)divide_up(r->n_elements, PIECE_ELEMENTS);
 }
 
 static int64_t piece_size(const struct run *r, int piece)

@@ -48,7 +48,7 @@ void give_grad(struct node *n, int i, det_tensor *g)
     if (!g) return;
     det_tensor *t = n->in[i];
     tensor_finish(g);
-    ASSERT(shapes_match(t, g));
+    ASSERT(same_shape(t, g));
     if (g->dtype != t->dtype) g = converted(g, (det_dtype)t->dtype);
     if (!g) return;
     bool is_leaf = !t->node;
@@ -151,7 +151,7 @@ static det_tensor *ones_like(const det_tensor *loss)
 static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *given)
 {
     if (given) {
-        if (shapes_match(loss, given)) return tensor_row_major(given);
+        if (same_shape(loss, given)) return tensor_row_major(given);
         det_raise(DET_ESHAPE, "backward: the gradient is %s, the result %s", TENSOR_TEXT(given),
                   TENSOR_TEXT(loss));
         return NULL;

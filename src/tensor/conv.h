@@ -45,6 +45,10 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
 // sums: [group][kernel row][(kernel column, channel)][output channel of the group]
 void direct_store_weights(const struct conv *s, const float *sums, float *dw, bool accumulate);
 
+// Columns of a product, in panels as wide as the kernels like.
+int64_t panel_count(int64_t columns);
+int panel_columns(int64_t columns, int64_t panel);
+
 // The first of n_parts arrays of n floats, step apart, += the others, in order: sums that were made
 // in parts are the same for any number of threads.
 void add_parts(float *parts, int64_t step, int64_t n_parts, int64_t n);

@@ -4,6 +4,7 @@
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
+#include "tensor/elementwise.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/node.h"
 
@@ -14,13 +15,12 @@ static bool fused_rows(const struct conv *s) // pixels under a kernel row are co
     return s->dw == 1 && s->groups == 1;
 }
 
-static int64_t panel_count(int64_t columns)
+int64_t panel_count(int64_t columns)
 {
-    int width = kernels->gemm_width();
-    return (columns + width - 1) / width;
+    return divide_up(columns, kernels->gemm_width());
 }
 
-static int panel_columns(int64_t columns, int64_t panel)
+int panel_columns(int64_t columns, int64_t panel)
 {
     int width = kernels->gemm_width();
     return (int)MIN(columns - panel * width, (int64_t)width);
@@ -28,8 +28,7 @@ static int panel_columns(int64_t columns, int64_t panel)
 
 static int padded(int columns)
 {
-    int lanes = kernels->gemm_lanes();
-    return (columns + lanes - 1) / lanes * lanes;
+    return (int)round_up(columns, kernels->gemm_lanes());
 }
 
 static void run(int64_t n, pool_fn fn, void *ctx, double work)
@@ -229,7 +228,7 @@ static void inside(int64_t size, int64_t out, int64_t stride, int64_t offset, in
                    int64_t *to)
 {
     *from = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-    *to = size - offset <= 0 ? 0 : MIN(out, (size - offset + stride - 1) / stride);
+    *to = size - offset <= 0 ? 0 : MIN(out, divide_up(size - offset, stride));
 }
 
 static void data_row(const struct data_job *j, const float *g, float *dx_row, int64_t ky,
@@ -392,11 +391,8 @@ static void pad_piece(void *ctx, int image)
 
 void add_parts(float *parts, int64_t step, int64_t n_parts, int64_t n)
 {
-    static const int64_t strides[] = {sizeof(float), sizeof(float)};
-    static const double one[] = {1, 0};
-    const ew_fn add = kernels->axpy(DET_F32);
     for (int64_t part = 1; part < n_parts; part++)
-        add(n, (void *[]){parts, parts + part * step}, strides, one);
+        add_floats(parts, parts + part * step, n);
 }
 
 // sums -> (OC, C, KH, KW)
@@ -424,7 +420,7 @@ int direct_weights(const struct conv *s, const float *x, const float *g, float *
     j.rows = s->kw * j.group_c;
     int64_t per_column = fused_rows(s) ? j.rows : j.group_c;
     int64_t columns = fused_rows(s) ? 1 : s->kw;
-    j.row_blocks = columns * ((per_column + CHANNEL_BLOCK - 1) / CHANNEL_BLOCK);
+    j.row_blocks = columns * divide_up(per_column, CHANNEL_BLOCK);
     j.padded_h = s->h + 2 * s->ph;
     j.padded_w = s->w + 2 * s->pw;
     j.n_units = s->groups * s->kh * j.row_blocks;

@@ -56,7 +56,7 @@ static void pairs_piece(void *ctx, int image)
                                         .seg = j->plan.seg,
                                         .k = j->plan.k,
                                         .b = j->plan.packed + oc * j->plan.k_total,
-                                        .b_stride = (n + lanes - 1) / lanes * lanes,
+                                        .b_stride = round_up(n, lanes),
                                         .width = (int)n,
                                         .n = p->w,
                                         .bias = j->bias ? j->bias + oc : NULL,
@@ -335,7 +335,7 @@ static int data_backward(struct backward_job *j)
 {
     const struct conv *s = &j->p->conv;
     int64_t lanes = kernels->gemm_lanes();
-    j->step = (s->kw * s->c + lanes - 1) / lanes * lanes;
+    j->step = round_up(s->kw * s->c, lanes);
     j->turned = scratch(SCRATCH_A, (size_t)(s->oc * s->kh * j->step) * sizeof(float));
     if (!j->turned) return DET_ENOMEM;
     plan_offsets(j, s->c);

@@ -21,7 +21,7 @@ bool pooled_picked_is_faster(const struct pooled *p)
 {
     const struct conv *s = &p->conv;
     int64_t lanes = kernels->gemm_lanes(), row = s->kw * s->c;
-    int64_t by_lists = lanes * (s->kh * ((row + lanes - 1) / lanes) / 2 + LIST_COST);
+    int64_t by_lists = lanes * (s->kh * divide_up(row, lanes) / 2 + LIST_COST);
     return p->kh * p->kw <= PICK_WINDOW && row && s->kh * row < by_lists;
 }
 
@@ -104,7 +104,7 @@ int pooled_picked_weights(const struct pooled *p, const struct pooled_grads *gra
     const struct conv *s = &p->conv;
     int rc = 0;
     struct job j = {.p = p, .g = grads, .rc = &rc};
-    int64_t n_pieces = MAX((s->n + IMAGES_PER_PIECE - 1) / IMAGES_PER_PIECE, (int64_t)1);
+    int64_t n_pieces = MAX(divide_up(s->n, IMAGES_PER_PIECE), (int64_t)1);
     int64_t pixels = p->h * p->w;
     j.h = s->h - p->kh + 1;
     j.w = s->w - p->kw + 1;

@@ -115,14 +115,14 @@ int pooled_winograd_forward(const struct pooled *p, const float *x, const float 
     int rc = 0;
     int64_t lanes = kernels->gemm_lanes();
     struct job j = {.p = p, .x = x, .w = w, .bias = bias, .y = y, .winner = winner, .rc = &rc};
-    j.in_c = (p->conv.c + lanes - 1) / lanes * lanes;
-    j.out_c = (p->conv.oc + lanes - 1) / lanes * lanes;
+    j.in_c = round_up(p->conv.c, lanes);
+    j.out_c = round_up(p->conv.oc, lanes);
     j.v_step = winograd_point_floats(BLOCK_TILES, j.in_c);
     j.m_step = winograd_point_floats(BLOCK_TILES, j.out_c);
     j.n_tiles = p->conv.n * p->h * p->w;
     j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * p->conv.c * j.out_c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
     pool_run((int)p->conv.c, kernel_piece, &j);
-    pool_run((int)((j.n_tiles + BLOCK_TILES - 1) / BLOCK_TILES), forward_piece, &j);
+    pool_run((int)divide_up(j.n_tiles, BLOCK_TILES), forward_piece, &j);
     return rc;
 }

@@ -39,20 +39,8 @@ struct tiling {
 
 static struct tiling tiling_of(const struct conv *s)
 {
-    int64_t across = (s->ow + WINO_OUT - 1) / WINO_OUT, down = (s->oh + WINO_OUT - 1) / WINO_OUT;
+    int64_t across = divide_up(s->ow, WINO_OUT), down = divide_up(s->oh, WINO_OUT);
     return (struct tiling){across, across * down, across * down * s->n};
-}
-
-static int64_t panel_count(int64_t columns)
-{
-    int width = kernels->gemm_width();
-    return (columns + width - 1) / width;
-}
-
-static int panel_columns(int64_t columns, int64_t panel)
-{
-    int width = kernels->gemm_width();
-    return (int)MIN(columns - panel * width, (int64_t)width);
 }
 
 // Tiles [first, first + n), the first of them to `to`, the others behind it.
@@ -170,12 +158,11 @@ int winograd_forward(const struct conv *s, const float *x, const float *w, const
     j.tiles = tiling_of(s);
     j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * s->oc * s->c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
-    int64_t wanted =
-        MAX((j.tiles.total + BLOCK_TILES - 1) / BLOCK_TILES, (int64_t)2 * pool_threads());
+    int64_t wanted = MAX(divide_up(j.tiles.total, BLOCK_TILES), (int64_t)2 * pool_threads());
     j.block = MAX((j.tiles.total + wanted - 1) / wanted, (int64_t)1);
     j.block = (j.block + 7) / 8 * 8;
     pool_run((int)panel_count(s->oc), kernel_piece, &j);
-    pool_run((int)((j.tiles.total + j.block - 1) / j.block), forward_piece, &j);
+    pool_run((int)divide_up(j.tiles.total, j.block), forward_piece, &j);
     return rc;
 }
 
@@ -294,7 +281,7 @@ static int weights_together(struct weights_job *j)
     *c = chunk_over(j->s, CHUNK_TILES, memory);
     for (; c->first < j->tiles.total; c->first += CHUNK_TILES) {
         c->n = MIN(j->tiles.total - c->first, (int64_t)CHUNK_TILES);
-        pool_run((int)((c->n + TILES_PER_PIECE - 1) / TILES_PER_PIECE), transform_piece, j);
+        pool_run((int)divide_up(c->n, TILES_PER_PIECE), transform_piece, j);
         pool_run(WINO_POINTS, product_piece, j);
     }
     return 0;

@@ -108,7 +108,7 @@ void ew_run(ew_fn fn, det_tensor *const *t, int n, const double *arg)
     if (w.total < 2 * PIECE)
         walk_range(&w, 0, w.total);
     else
-        pool_run((int)((w.total + PIECE - 1) / PIECE), walk_piece, &w);
+        pool_run((int)divide_up(w.total, PIECE), walk_piece, &w);
 }
 
 void ew_copy(det_tensor *out, det_tensor *in)

@@ -12,6 +12,7 @@ ew_fn ew_binary(enum binary_id id, det_dtype dtype);
 ew_fn ew_cast(det_dtype to, det_dtype from);
 ew_fn ew_where(det_dtype dtype); // out, bool, a, b
 ew_fn ew_axpy(det_dtype dtype);  // out += arg[0] * in
+void add_floats(float *to, const float *from, int64_t n);
 
 enum { EW_MAX_OPERANDS = 4 };
 

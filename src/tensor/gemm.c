@@ -8,6 +8,7 @@
 #include "tensor/gemm.h"
 
 #include "sys/pool.h"
+#include "tensor/elementwise.h"
 #include "tensor/gemm_bf16.h"
 #include "tensor/gemm_sparse.h"
 #include "tensor/node.h"
@@ -51,9 +52,9 @@ static int panel_columns(const struct job *j, int panel)
 }
 
 // Panels before the last are full, so they lie panel_width * k apart.
-static float *panel_memory(const struct job *j, int panel, float *packed)
+static int64_t panel_offset(const struct job *j, int panel)
 {
-    return packed + (int64_t)panel * j->panel_width * j->g->k;
+    return (int64_t)panel * j->panel_width * j->g->k;
 }
 
 static void pack_panel(const struct job *j, int panel, float *to)
@@ -69,7 +70,7 @@ static void pack_panel(const struct job *j, int panel, float *to)
 static void pack_piece(void *ctx, int panel)
 {
     const struct job *j = ctx;
-    pack_panel(j, panel, panel_memory(j, panel, j->packed));
+    pack_panel(j, panel, j->packed + panel_offset(j, panel));
 }
 
 uint64_t gemm_new_id(void)
@@ -87,7 +88,7 @@ static const float *own_panels(const struct job *j)
     if (!to || owner == j->id) return to;
     owner = j->id;
     for (int panel = 0; panel < j->n_panels; panel++)
-        pack_panel(j, panel, panel_memory(j, panel, to));
+        pack_panel(j, panel, to + panel_offset(j, panel));
     return to;
 }
 
@@ -116,22 +117,13 @@ struct gemm gemm_turned(const struct gemm *g)
     return t;
 }
 
-static void add_block(const struct gemm *g, const struct gemm_block *b, float *c)
-{
-    static const int64_t strides[] = {sizeof(float), sizeof(float)};
-    static const double one[] = {1, 0};
-    const ew_fn add = kernels->axpy(DET_F32);
-    for (int64_t i = 0; i < b->n_rows; i++)
-        add(b->n_cols, (void *[]){c + i * g->ldc, (void *)(uintptr_t)(b->sums + i * b->ld)},
-            strides, one);
-}
-
 static void store_block(const struct gemm *g, const struct gemm_block *b, float *c, float *slope)
 {
     float *at = c + b->row * g->ldc + b->col;
     struct gemm_block whole = *b;
     if (g->accumulate) {
-        add_block(g, b, at);
+        for (int64_t i = 0; i < b->n_rows; i++)
+            add_floats(at + i * g->ldc, b->sums + i * b->ld, b->n_cols);
         whole.sums = at;
         whole.ld = g->ldc;
     }
@@ -195,7 +187,7 @@ static void multiply_panel(const struct job *j, const struct rows *r, int panel,
                              .a = packed_a ? packed_a : matrix_at(&g->a, j->a, r->first, 0),
                              .a_stride = g->a.rs,
                              .a_tiles = packed_a,
-                             .b = packed_b + (int64_t)panel * j->panel_width * g->k,
+                             .b = packed_b + panel_offset(j, panel),
                              .b_stride = round_up(width, lanes),
                              .width = width,
                              .c = c,

@@ -5,16 +5,6 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/tensor.h"
 
-static inline int64_t divide_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
-
-static inline int64_t round_up(int64_t n, int64_t to)
-{
-    return divide_up(n, to) * to;
-}
-
 // A matrix somewhere in memory: element (i, j) is data[i * rs + j * cs], in elements of dtype.
 struct matrix {
     const void *data;

@@ -108,7 +108,7 @@ int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char 
     const struct bf16_unit *unit = bf16_unit();
     struct job j = {.g = g, .unit = unit, .a = a, .b = b, .c = c, .slope = slope, .rc = &rc};
     j.k_padded = (g->k + unit->k_round - 1) / unit->k_round * unit->k_round;
-    j.n_panels = (int)((g->n + unit->width - 1) / unit->width);
+    j.n_panels = (int)divide_up(g->n, unit->width);
     j.packed =
         scratch(SCRATCH_A, (size_t)(j.n_panels * unit->width * j.k_padded) * sizeof *j.packed);
     if (!j.packed) return DET_ENOMEM;
@@ -118,7 +118,7 @@ int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char 
     j.n_row_blocks = (g->m + j.row_block - 1) / j.row_block;
     int64_t wanted = shared ? 4 * pool_threads() : 1;
     int64_t groups = MAX(1, MIN((wanted + j.n_row_blocks - 1) / j.n_row_blocks, j.n_panels));
-    j.panel_group = (int)((j.n_panels + groups - 1) / groups);
+    j.panel_group = (int)divide_up(j.n_panels, groups);
     groups = (j.n_panels + j.panel_group - 1) / j.panel_group;
     pool_run_if(shared && g->n * g->k > WORTH_THREADS / 16, j.n_panels, pack_piece, &j);
     pool_run_if(shared, (int)(j.n_row_blocks * groups), multiply_piece, &j);

@@ -205,15 +205,6 @@ static inline bool tensor_is_dense(const det_tensor *t)
     return tensor_is_row_major(t) || tensor_is_dense_in_some_order(t);
 }
 
-// same_shape() of tensor.h.
-static inline bool shapes_match(const det_tensor *a, const det_tensor *b)
-{
-    if (a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++)
-        if (a->shape[d] != b->shape[d]) return false;
-    return true;
-}
-
 static inline bool wants_grad(const struct node *n, int i)
 {
     return i < n->n_in && n->in[i] && n->in[i]->requires_grad;

@@ -39,7 +39,7 @@ static int batch_norm_infer(struct node *n)
                          TENSOR_TEXT(x));
     if (!a->training && !(node_in(n, NORM_RUNNING_MEAN) && node_in(n, NORM_RUNNING_VAR)))
         return node_fail(n, DET_EINVAL, "wants running_mean and running_var when not training");
-    if (skip && (!shapes_match(skip, x) || skip->dtype != x->dtype))
+    if (skip && (!same_shape(skip, x) || skip->dtype != x->dtype))
         return node_fail(n, DET_ESHAPE, "wants to add what is shaped like %s, got %s",
                          TENSOR_TEXT(x), TENSOR_TEXT(skip));
     if ((skip || a->relu) && x->dtype == DET_F64) return node_fail(n, DET_EDTYPE, "not for f64");
@@ -173,7 +173,7 @@ bool add_absorbs_batch_norm(struct node *consumer, const struct node *producer)
 {
     const det_tensor *y = producer->out[0];
     det_tensor *skip = consumer->in[1];
-    bool same = shapes_match(skip, y) && skip->dtype == y->dtype &&
+    bool same = same_shape(skip, y) && skip->dtype == y->dtype &&
                 !memcmp(skip->stride, y->stride, y->ndim * sizeof *y->stride);
     if (!same || skip == y || y->dtype == DET_F64) return false;
     take_over(consumer, producer, &op_batch_norm_add, skip, false);

@@ -185,7 +185,7 @@ static int predicate_infer(struct node *n)
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim)
 {
     *ndim = 0;
-    if (n_in == 2 && n->in[0] && n->in[1] && shapes_match(n->in[0], n->in[1])) {
+    if (n_in == 2 && n->in[0] && n->in[1] && same_shape(n->in[0], n->in[1])) {
         *ndim = n->in[0]->ndim;
         for (int d = 0; d < *ndim; d++)
             shape[d] = n->in[0]->shape[d];
@@ -245,7 +245,7 @@ static int binary_forward_as(struct node *n, enum binary_id id)
 
 det_tensor *sum_to_shape(det_tensor *g, const det_tensor *like)
 {
-    if (!g || shapes_match(g, like)) return g;
+    if (!g || same_shape(g, like)) return g;
     int64_t dims[DET_MAX_DIMS];
     int n = 0, extra = g->ndim - like->ndim;
     for (int d = 0; d < g->ndim; d++)

@@ -113,7 +113,7 @@ det_tensor *det_stack(det_tensor *const *x, int n, int dim)
     for (int i = 0; i < n; i++) {
         bool given = x[i] && x[0];
         if (!given) det_raise(DET_EINVAL, "stack: input %d is NULL", i);
-        if (given && !shapes_match(x[i], x[0]))
+        if (given && !same_shape(x[i], x[0]))
             det_raise(DET_ESHAPE, "stack: input %d is %s, input 0 %s", i, TENSOR_TEXT(x[i]),
                       TENSOR_TEXT(x[0]));
         parts[i] = det_unsqueeze(x[i], dim);

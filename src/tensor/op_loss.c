@@ -68,15 +68,9 @@ static bool same_strides(const det_tensor *a, const det_tensor *b)
     return true;
 }
 
-static int operands_init(struct operands *o, const struct node *n)
+// In one shape, that of both together.
+static struct operands operands_expanded(det_tensor *x, det_tensor *t)
 {
-    det_tensor *x = n->in[0], *t = n->in[1];
-    bool alike = shapes_match(x, t) && same_strides(x, t);
-    bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
-    if (alike && any_order && tensor_is_dense(x)) {
-        *o = (struct operands){tensor_ref(x), tensor_ref(t)};
-        return 0;
-    }
     int64_t shape[DET_MAX_DIMS];
     int ndim = MAX(x->ndim, t->ndim);
     for (int d = 1; d <= ndim; d++) {
@@ -84,8 +78,18 @@ static int operands_init(struct operands *o, const struct node *n)
         int64_t b = d <= t->ndim ? t->shape[t->ndim - d] : 1;
         shape[ndim - d] = a == 1 ? b : a;
     }
-    o->x = expanded(x, shape, ndim);
-    o->t = expanded(t, shape, ndim);
+    return (struct operands){expanded(x, shape, ndim), expanded(t, shape, ndim)};
+}
+
+static int operands_init(struct operands *o, const struct node *n)
+{
+    det_tensor *x = n->in[0], *t = n->in[1];
+    bool alike = same_shape(x, t) && same_strides(x, t);
+    bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
+    if (alike && any_order && tensor_is_dense(x))
+        *o = (struct operands){tensor_ref(x), tensor_ref(t)};
+    else
+        *o = operands_expanded(x, t);
     return o->x && o->t ? 0 : DET_ENOMEM;
 }
 

@@ -415,7 +415,7 @@ static det_tensor *soft_cross_entropy(det_tensor *x, det_tensor *t, const det_lo
 {
     int dim = class_dim(x);
     int64_t shape[DET_MAX_DIMS] = {0}, n_classes = x->ndim ? x->shape[dim] : 1;
-    if (!shapes_match(x, t)) {
+    if (!same_shape(x, t)) {
         det_raise(DET_ESHAPE, "cross_entropy: input is %s, target %s; probabilities want one shape",
                   TENSOR_TEXT(x), TENSOR_TEXT(t));
         return NULL;

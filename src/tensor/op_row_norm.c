@@ -156,7 +156,7 @@ static struct row_job job_new(struct node *n, const det_tensor *x, const det_ten
                             .weight = weight->data,
                             .x = x->data,
                             .stats = n->aux[AUX_STATS]->data};
-    j.n_pieces = (int)((j.k.rows + j.piece_rows - 1) / j.piece_rows);
+    j.n_pieces = (int)divide_up(j.k.rows, j.piece_rows);
     return j;
 }
 
@@ -281,7 +281,7 @@ static int row_backward(struct node *n)
                           .gw = tensor_new(type, row_shape, dims),
                           .gb = tensor_new(type, row_shape, dims)};
     if (wants_grad(n, IN_X)) r.gx = tensor_new((det_dtype)x->dtype, x->shape, x->ndim);
-    int rc = tape_failed() ? DET_ENOMEM : 0;
+    int rc = r.g && r.w && r.gw && r.gb && !tape_failed() ? 0 : DET_ENOMEM;
     if (!rc && type == DET_F64)
         backward_slow(n, x, &r);
     else if (!rc)

@@ -196,7 +196,7 @@ static int run_backward(struct node *n, struct backward_job *j)
     if (!packed) return DET_ENOMEM;
     j->step = r->type == DET_F64 ? rnn_step_grad_f64(r->kind) : kernels->rnn_step_grad(r->kind);
     j->piece_rows = rnn_piece_rows(r);
-    pool_run((int)((r->batch + j->piece_rows - 1) / j->piece_rows), backward_piece, j);
+    pool_run((int)divide_up(r->batch, j->piece_rows), backward_piece, j);
     tensor_release(packed);
     int rc = j->rc;
     if (!rc) rc = weight_grads(n, j);

@@ -148,7 +148,7 @@ static int run_forward(struct node *n, struct forward_job *j)
     if (!packed) return DET_ENOMEM;
     j->step = r->type == DET_F64 ? rnn_step_f64(r->kind) : kernels->rnn_step(r->kind);
     j->piece_rows = rnn_piece_rows(r);
-    pool_run((int)((r->batch + j->piece_rows - 1) / j->piece_rows), forward_piece, j);
+    pool_run((int)divide_up(r->batch, j->piece_rows), forward_piece, j);
     tensor_release(packed);
     if (!j->rc) copy_last(n, r);
     return j->rc;

@@ -26,7 +26,7 @@ void share_rows(int64_t n_rows, int64_t row_work, share_fn fn, void *ctx)
         return;
     }
     int64_t rows = MAX((int64_t)1, PIECE / row_work);
-    rows = MAX(rows, (n_rows + MAX_PIECES - 1) / MAX_PIECES);
+    rows = MAX(rows, divide_up(n_rows, MAX_PIECES));
     struct share s = {fn, ctx, n_rows, rows};
-    pool_run((int)((n_rows + rows - 1) / rows), share_piece, &s);
+    pool_run((int)divide_up(n_rows, rows), share_piece, &s);
 }
