@@ -317,8 +317,9 @@ void http_openapi(const struct http_table *tables, size_t n_tables,
 
 // --- Prometheus text
 
-enum prom_type { PROM_COUNTER, PROM_GAUGE };
+enum prom_type { PROM_COUNTER, PROM_GAUGE, PROM_HISTOGRAM };
 
-// "# HELP det_x ...", then any number of samples. labels: "state=\"active\"" or NULL.
+// "# HELP det_x ...", then any number of samples. labels: "state=\"active\"" or NULL. A histogram x
+// has samples x_bucket with the label le (the last one "+Inf"), x_sum and x_count.
 void prom_family(struct buf *out, const char *name, enum prom_type type, const char *help);
 void prom_sample(struct buf *out, const char *name, const char *labels, double value);

@@ -89,6 +89,24 @@ static void put_http(struct buf *out, struct master *m)
     prom_sample(out, "det_http_streams", NULL, s->n_streams);
 }
 
+// While a turn lasts nobody else is answered, so this is how long anybody may have had to wait.
+static void put_loop(struct buf *out, const struct master *m)
+{
+    static const char name[] = "det_loop_turn_seconds";
+    const struct loop_times *t = loop_times(m->loop);
+    char label[32];
+    prom_family(out, name, PROM_HISTOGRAM, "How long the turns of the master's loop took.");
+    for (int i = 0; i < LOOP_N_BOUNDS; i++) {
+        snprintf(label, sizeof label, "le=\"%g\"", (double)loop_bounds_us[i] / 1e6);
+        prom_sample(out, "det_loop_turn_seconds_bucket", label, (double)t->n_within[i]);
+    }
+    prom_sample(out, "det_loop_turn_seconds_bucket", "le=\"+Inf\"", (double)t->n_turns);
+    prom_sample(out, "det_loop_turn_seconds_sum", NULL, (double)t->total_us / 1e6);
+    prom_sample(out, "det_loop_turn_seconds_count", NULL, (double)t->n_turns);
+    prom_family(out, "det_loop_longest_turn_seconds", PROM_GAUGE, "The longest of them so far.");
+    prom_sample(out, "det_loop_longest_turn_seconds", NULL, (double)t->longest_us / 1e6);
+}
+
 static int get_metrics(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
@@ -104,6 +122,7 @@ static int get_metrics(struct http_request *req, det_err *err)
     put_states(&out, "det_allocations", c.allocations, allocation_state_names);
     put_slots(&out, m);
     put_http(&out, m);
+    put_loop(&out, m);
     prom_family(&out, "det_database_full", PROM_GAUGE, "Whether the disk is full.");
     prom_sample(&out, "det_database_full", NULL, db_is_full(m->db));
     prom_family(&out, "det_start_time_seconds", PROM_GAUGE, "When the master started.");
