@@ -163,6 +163,25 @@ int api_finish_later(struct http_request *req, struct db_tx *tx,
     return later(req);
 }
 
+int64_t api_who(const struct http_request *req)
+{
+    const struct master *m = req->user;
+    const struct identity *who = identity_of(req);
+    const char *peer = http_peer(req);
+    struct hash_key key;
+    if (who) return who->session.user_id;
+    memcpy(&key, m->token_key, sizeof key);
+    return -1 - (int64_t)(hash_bytes(&key, peer, strlen(peer)) >> 1); // no user has such a number
+}
+
+void api_work(struct http_request *req, const struct work *work)
+{
+    struct master *m = req->user;
+    struct work own = *work;
+    own.who = api_who(req);
+    worker_run(m->workers[WORK_READ], &own);
+}
+
 void api_put_record(struct json_writer *w, struct arena *arena, const struct field_table *table,
                     const void *record)
 {

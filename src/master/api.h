@@ -36,6 +36,12 @@ int api_finish_later(struct http_request *req, struct db_tx *tx,
 // For a request that has waited: what it is about may have ended, and then it is refused.
 int api_authenticate_again(struct http_request *req, det_err *err);
 
+// On whose behalf a request is worked on.
+int64_t api_who(const struct http_request *req);
+
+// For the server: threads that read do it.
+void api_work(struct http_request *req, const struct work *work);
+
 enum { API_MAX_REPLY = 256 << 20 };
 
 // {"name": record}

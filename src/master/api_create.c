@@ -16,9 +16,10 @@ struct upload {
     det_err err;
 };
 
-static void keep_upload(void *ctx)
+static void keep_upload(void *ctx, void *own)
 {
     struct upload *u = ctx;
+    (void)own;
     u->rc = context_keep(u->req->body, u->dir, &u->info, &u->err);
 }
 
@@ -50,7 +51,8 @@ static int post_context(struct http_request *req, det_err *err)
     (void)err;
     u->req = req;
     u->dir = arena_printf(req->arena, "%s/contexts", m->data_dir);
-    worker_run(m->worker, keep_upload, answer_upload, u);
+    worker_run(m->workers[WORK_FILES],
+               &(struct work){keep_upload, answer_upload, u, api_who(req)});
     return http_later(req);
 }
 

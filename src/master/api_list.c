@@ -84,13 +84,11 @@ static void find(struct listing *l)
     if (!l->rc) put_list(&l->out, l->what->name, l->what->table, &list, l->what->key);
 }
 
-static void find_in_background(void *ctx)
+static void find_in_background(void *ctx, void *own)
 {
     struct listing *l = ctx;
-    struct master *m = l->req->user;
-    l->rc = db_reader_open(m->db, &l->reader, &l->err); // a reader belongs to one thread
-    if (!l->rc) find(l);
-    db_reader_close(l->reader);
+    l->reader = own;
+    find(l);
 }
 
 static void answer(void *ctx)
@@ -113,7 +111,8 @@ int api_list(struct http_request *req, const struct api_list *what, const struct
                           .page = page_of(page),
                           .out = BUF_INIT(API_MAX_REPLY)};
     if (page->limit < 0 || page->limit > MAX_INLINE) {
-        worker_run(m->worker, find_in_background, answer, l);
+        worker_run(m->workers[WORK_READ],
+                   &(struct work){find_in_background, answer, l, api_who(req)});
         return http_later(req);
     }
     l->reader = m->reader;

@@ -178,24 +178,19 @@ static const struct field_table series_table = {.size = sizeof(struct metrics_qu
 // Long series take a while: they are read in the background.
 struct series {
     struct http_request *req;
-    struct db *db;
     struct db_list points;
     int rc;
     det_err err;
 };
 
-static void read_series(void *ctx)
+static void read_series(void *ctx, void *own)
 {
     struct series *s = ctx;
     const struct metrics_query *q = s->req->query;
     const struct metric_report which = {.trial_id = http_param_int(s->req, "trial"),
                                         .group = q->group};
-    struct db_reader *reader = NULL;
-    s->rc = db_reader_open(s->db, &reader, &s->err);
-    if (!s->rc)
-        s->rc = db_metric_series(reader, &which, q->name, q->max_points, s->req->arena, &s->points,
-                                 &s->err);
-    db_reader_close(reader);
+    s->rc = db_metric_series(own, &which, q->name, q->max_points, s->req->arena, &s->points,
+                             &s->err);
 }
 
 static void answer_series(void *ctx)
@@ -232,8 +227,8 @@ static int get_series(struct http_request *req, det_err *err)
     struct series *s = arena_alloc(req->arena, sizeof *s);
     (void)err;
     s->req = req;
-    s->db = m->db;
-    worker_run(m->worker, read_series, answer_series, s);
+    worker_run(m->workers[WORK_READ],
+               &(struct work){read_series, answer_series, s, api_who(req)});
     return http_later(req);
 }
 

@@ -118,9 +118,10 @@ struct login {
 static const char dummy_hash[] = "$argon2id$v=19$m=65536,t=2,p=1$+wKJP94lwGVVtgKRGE9JW"
                                  "A$0y2TJm3thekH6xzDzKeevb7X3WQgFeLAee3cTHK2QyQ";
 
-static void verify(void *ctx)
+static void verify(void *ctx, void *own)
 {
     struct login *l = ctx;
+    (void)own;
     l->good = !crypto_pwhash_str_verify(l->hash, l->password, strlen(l->password)) && l->known;
 }
 
@@ -181,7 +182,7 @@ static int post_login(struct http_request *req, det_err *err)
                l->user.active &&
                !db_password_find(m->reader, l->user.id, req->arena, &l->hash, NULL);
     if (!l->known) l->hash = dummy_hash;
-    worker_run(m->worker, verify, verified, l);
+    worker_run(m->workers[WORK_HASH], &(struct work){verify, verified, l, api_who(req)});
     return http_later(req);
 }
 
@@ -242,9 +243,10 @@ struct account {
     bool hashed;
 };
 
-static void hash_password(void *ctx)
+static void hash_password(void *ctx, void *own)
 {
     struct account *a = ctx;
+    (void)own;
     a->hashed =
         !crypto_pwhash_str(a->hash, a->password, strlen(a->password),
                            crypto_pwhash_OPSLIMIT_INTERACTIVE, crypto_pwhash_MEMLIMIT_INTERACTIVE);
@@ -317,7 +319,8 @@ static int change_account(struct http_request *req, struct account *a, det_err *
         return det_fail(err, DET_EINVAL, "a password has 8 to %d bytes", MAX_PASSWORD_BYTES);
     a->req = req;
     if (a->password)
-        worker_run(m->worker, hash_password, save_account, a);
+        worker_run(m->workers[WORK_HASH],
+                   &(struct work){hash_password, save_account, a, api_who(req)});
     else
         save_account(a);
     return http_later(req);

@@ -52,9 +52,10 @@ static void finish(void *ctx)
 }
 
 // In the background.
-static void remove_files(void *ctx)
+static void remove_files(void *ctx, void *own)
 {
     struct erasure *x = ctx;
+    (void)own;
     struct store *store = NULL;
     x->rc = store_open(x->dir, &store, &x->err);
     for (size_t i = 0; !x->rc && i < x->n; i++) {
@@ -100,7 +101,7 @@ static void begin(void *ctx)
     if (x->rc)
         finish(x);
     else
-        worker_run(x->master->worker, remove_files, finish, x);
+        worker_run(x->master->workers[WORK_FILES], &(struct work){remove_files, finish, x, 0});
 }
 
 void erase_later(struct master *m, int64_t experiment_id)

@@ -178,9 +178,10 @@ static int make_links(struct prepare *p, det_err *err)
     return rc;
 }
 
-static void prepare(void *ctx)
+static void prepare(void *ctx, void *own)
 {
     struct prepare *p = ctx;
+    (void)own;
     int dir = -1;
     if (p->archive)
         p->rc = context_unpack(p->archive, p->workdir, &p->err);
@@ -279,14 +280,15 @@ void launch(struct live_allocation *a)
     p->workdir = xstrdup(a->workdir);
     add_links(p, &e->cfg);
     arena_done(&arena);
-    worker_run(m->worker, prepare, prepared, p);
+    worker_run(m->workers[WORK_FILES], &(struct work){prepare, prepared, p, e->row.user_id});
 }
 
 // --- afterwards
 
-static void remove_workdir(void *ctx)
+static void remove_workdir(void *ctx, void *own)
 {
     char *path = ctx;
+    (void)own;
     char *slash = strrchr(path, '/');
     int parent = -1;
     det_err err;
@@ -299,5 +301,6 @@ static void remove_workdir(void *ctx)
 
 void launch_clean(struct master *m, const char *workdir)
 {
-    if (workdir) worker_run(m->worker, remove_workdir, free, xstrdup(workdir));
+    const struct work work = {remove_workdir, free, workdir ? xstrdup(workdir) : NULL, 0};
+    if (workdir) worker_run(m->workers[WORK_FILES], &work);
 }

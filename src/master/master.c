@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { N_WORKERS = 2, WAKE_US = 1000000, CLEAN_EVERY = 600 };
+enum { WAKE_US = 1000000, CLEAN_EVERY = 600 };
 
 // --- the data directory
 
@@ -224,9 +224,8 @@ static int open_all(struct master *m, det_err *err)
     int rc = make_dirs(m, err);
     if (!rc) rc = lock(m, err);
     if (rc) return rc;
-    m->worker = worker_new(m->loop, N_WORKERS, err);
-    if (!m->worker) return err->code;
     rc = open_db(m, err);
+    if (!rc) rc = workers_open(m, err);
     if (!rc) rc = auth_open(m, err);
     if (!rc) rc = local_first_user(m, err);
     if (!rc) rc = open_rm(m, err);
@@ -239,10 +238,10 @@ static int open_all(struct master *m, det_err *err)
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.
 static void drain(struct master *m)
 {
-    if (!m->worker || !m->db) return;
+    if (!m->db) return;
     do {
         db_wait(m->db); // first, for what becomes durable may give the workers something to do
-    } while (worker_drain(m->worker));
+    } while (workers_drain(m));
 }
 
 void master_free(struct master *m)
@@ -253,7 +252,7 @@ void master_free(struct master *m)
     waiters_close(m);
     settle_close(m);
     http_server_free(m->server);
-    worker_free(m->worker);
+    workers_close(m);
     while (m->experiments.n) {
         struct live_experiment *e = m->experiments.items[0].value;
         set_remove(&m->experiments, e->row.id);

@@ -24,9 +24,10 @@ static void free_removal(void *ctx)
 }
 
 // In the background.
-static void remove_files(void *ctx)
+static void remove_files(void *ctx, void *own)
 {
     struct removal *r = ctx;
+    (void)own;
     struct store *store = NULL;
     det_err err;
     int rc = store_open(r->dir, &store, &err);
@@ -50,7 +51,8 @@ static void on_durable(void *ctx, int code, const det_err *err)
         log_warn("checkpoints are not deleted: %s", err->msg);
         free_removal(r->removal);
     } else {
-        worker_run(r->master->worker, remove_files, free_removal, r->removal);
+        worker_run(r->master->workers[WORK_FILES],
+                   &(struct work){remove_files, free_removal, r->removal, 0});
     }
     free(r);
 }

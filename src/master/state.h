@@ -85,10 +85,17 @@ struct live_experiment {
 struct follower;
 struct prepare;
 
+enum work_kind {
+    WORK_READ,  // the database; the threads have a db_reader each
+    WORK_FILES, // archives, directories
+    WORK_HASH,  // passwords
+    N_WORK
+};
+
 struct master {
     struct master_opts opts;
     struct loop *loop;
-    struct worker *worker;
+    struct worker *workers[N_WORK];
     struct db *db;
     struct db_reader *reader;
     struct rm *rm;
@@ -121,6 +128,12 @@ struct master {
 // A master without the signals: whoever makes it runs its loop. NULL: err says why.
 struct master *master_new(const struct master_opts *opts, det_err *err);
 void master_free(struct master *m); // tasks go on
+
+// --- workers.c: threads for what takes long
+
+int workers_open(struct master *m, det_err *err); // after the database
+bool workers_drain(struct master *m); // waits for all that is under way; false: there was nothing
+void workers_close(struct master *m);
 
 // --- reach.c
 

@@ -39,9 +39,10 @@ static bool is_garbage(const struct sweep *s, int dir, const char *name)
     return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_mtime < s->before_s;
 }
 
-static void run(void *ctx)
+static void run(void *ctx, void *own)
 {
     struct sweep *s = ctx;
+    (void)own;
     struct dir_entries entries = {0};
     int dir = -1;
     det_err err;
@@ -75,7 +76,7 @@ void sweep_contexts(struct master *m)
     s->used = list.items;
     s->n_used = list.n;
     s->before_s = clock_unix_us() / 1000000 - UNUSED_S;
-    worker_run(m->worker, run, done, s);
+    worker_run(m->workers[WORK_FILES], &(struct work){run, done, s, 0});
 }
 
 void sweep_workdirs(struct master *m)
@@ -87,5 +88,5 @@ void sweep_workdirs(struct master *m)
         s->used[s->n_used++] =
             arena_printf(&s->arena, "%lld", (long long)m->allocations.items[i].key);
     s->below_token = m->next_token;
-    worker_run(m->worker, run, done, s);
+    worker_run(m->workers[WORK_FILES], &(struct work){run, done, s, 0});
 }

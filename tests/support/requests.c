@@ -239,7 +239,7 @@ static bool turn(int fd, struct buf *answer)
     while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
         buf_add(answer, bytes, (size_t)n);
     if (n == 0) return false;
-    if (!worker_drain(m->worker)) db_wait(m->db);
+    if (!workers_drain(m)) db_wait(m->db);
     return true;
 }
 
@@ -317,7 +317,7 @@ static void make_experiment(void)
     buf_done(&story);
     for (int i = 0; i < 5; i++) { // to the start of its tasks
         loop_run_once(m->loop, 0);
-        worker_drain(m->worker);
+        workers_drain(m);
         db_wait(m->db);
     }
 }
