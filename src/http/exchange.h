@@ -46,6 +46,8 @@ struct exchange {
     size_t n_body;   // bytes that came; more than body has if they were too many
     bool needs_host; // as HTTP/1.1 does
     bool reads_on;   // the answer is known, but goes out when the (short) body has been read
+    bool elsewhere;  // another thread has it
+    http_handler read; // what that thread calls; NULL: nothing
     struct reply reply;
     // The transport's part.
     void (*answered)(struct exchange *x); // an answer came after EXCHANGE_LATER

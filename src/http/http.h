@@ -18,8 +18,10 @@
 //     server = http_server_new(loop, &(struct http_server_opts){
 //         .tables = tables, .n_tables = 1, .port = 8080, .authenticate = check_token}, &err);
 //
-// Everything of a server happens in the thread of its loop. Slow or oversized requests, broken
-// framing and unknown hosts are refused before any handler runs.
+// Everything of a server happens in the thread of its loop, except what takes long: a row's read(),
+// which is called first, by another thread (http_server_opts.work), and may answer or leave what it
+// has found for handle(). Slow or oversized requests, broken framing and unknown hosts are refused
+// before any handler runs.
 #pragma once
 
 #include "base/arena.h"
@@ -27,7 +29,7 @@
 #include "base/field.h"
 #include "base/str.h"
 #include "det/err.h"
-#include "sys/loop.h"
+#include "sys/worker.h"
 
 // --- routes
 
@@ -74,7 +76,8 @@ struct http_route {
     // the end) all that follows, slashes included. The first row that matches is taken.
     const char *path;
     enum http_auth auth;
-    http_handler handle;
+    http_handler read;   // in another thread, with req->reader; NULL: nothing takes long
+    http_handler handle; // in the loop's thread, unless read has answered; NULL: read answers
     size_t max_body;                 // bytes; 0: HTTP_MAX_BODY
     const struct field_table *query; // parameters after the '?'; NULL: taken as they are
     const struct field_table *input; // the JSON body; NULL: taken as it is
@@ -103,6 +106,8 @@ struct http_request {
     struct arena *arena; // as long as the request
     void *user;          // of http_server_opts
     void *identity;      // who calls, left here by authenticate()
+    void *reader;        // of the thread that calls read; NULL in the loop's thread
+    void *found;         // whatever read leaves for handle
     const void *query;   // the struct of route->query
     const void *input;   // the struct of route->input
     struct str body;     // as it came
@@ -144,6 +149,13 @@ int http_reply_file(struct http_request *req, const char *path, const char *cont
 // only noticed then.
 int http_later(struct http_request *req);
 
+// For `return http_read(req, read)` in a handler: calls read as that of a row is called, and then,
+// unless that has answered, handle again.
+int http_read(struct http_request *req, http_handler read);
+
+// The request that waits (http_later) is treated as if it had just come: rights, read, handle.
+void http_again(struct http_request *req);
+
 // --- streams: answers without a known end
 
 struct http_stream;
@@ -184,8 +196,13 @@ struct http_server_opts {
     bool insecure; // without TLS, beyond the loopback interface is refused unless this is set
     void *user;    // for handlers
     // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
-    // you) or DET_EDENIED (not you). NULL: nobody may call anything but HTTP_AUTH_NONE.
+    // you) or DET_EDENIED (not you). Called when the head of a request is there, and again before
+    // its handler: meanwhile the rights may be gone. NULL: nobody may call anything but
+    // HTTP_AUTH_NONE.
     int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
+    // Runs work->run in another thread. Reads of routes and long bodies come this way. NULL: all is
+    // done in the loop's thread.
+    void (*work)(struct http_request *req, const struct work *work);
     int max_connections; // 0: 10000
     int max_per_address; // 0: no limit
     // Limits for slow clients; 0: 8 s, 12 s, 16 KiB/s.

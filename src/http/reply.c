@@ -33,7 +33,7 @@ void reply_done(struct reply *reply)
 void reply_mark_answered(struct exchange *x)
 {
     ASSERT(x->state != EXCHANGE_ANSWERED);
-    bool waits = x->state == EXCHANGE_LATER;
+    bool waits = x->state == EXCHANGE_LATER && !x->elsewhere; // else exchange.c wakes it
     x->state = EXCHANGE_ANSWERED;
     if (waits) x->answered(x);
 }

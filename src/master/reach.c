@@ -2,7 +2,7 @@
 #include "master/state.h"
 
 #include "base/number.h"
-#include "master/auth.h"
+#include "master/api.h"
 #include "master/local.h"
 #include "sys/fs.h"
 #include "sys/log.h"
@@ -73,7 +73,8 @@ static struct http_server *listen_on(struct master *m, int port, det_err *err)
                                     .tls_key = m->opts.tls_key,
                                     .insecure = m->opts.insecure,
                                     .user = m,
-                                    .authenticate = auth_check};
+                                    .authenticate = auth_check,
+                                    .work = api_work};
     opts.tables = master_tables(&opts.n_tables);
     return http_server_new(m->loop, &opts, err);
 }
