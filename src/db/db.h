@@ -77,6 +77,9 @@ void db_searcher_delete(struct db_tx *tx, int64_t experiment_id);
 
 // The value of the searcher's metric at a step, for the checkpoints of that step.
 void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, double metric);
+// The same for one checkpoint, with the value that was reported for its step, if there is one. name
+// NULL: nothing.
+void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name);
 
 // With its trials and all that is theirs.
 void db_experiment_delete(struct db_tx *tx, int64_t id);
@@ -124,8 +127,6 @@ int db_user_find_name(struct db_reader *r, const char *name, struct arena *a, st
                       det_err *err);
 int db_template_find(struct db_reader *r, const char *name, struct arena *a,
                      struct config_template *out, det_err *err);
-int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
-                    struct session *out, det_err *err);
 int db_password_find(struct db_reader *r, int64_t user_id, struct arena *a, const char **out,
                      det_err *err);
 int db_setting_find(struct db_reader *r, const char *name, struct arena *a, const char **out,
@@ -179,6 +180,12 @@ int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
                         det_err *err);
 int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                   struct db_list *out, det_err *err);
+// All of them, those that end first in front.
+struct stored_session {
+    struct str hash;
+    struct session row;
+};
+int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err);
 int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                       struct db_list *out, det_err *err);
 // Names of checkpoints that some trial started from.

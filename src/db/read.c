@@ -133,13 +133,6 @@ int db_template_find(struct db_reader *r, const char *name, struct arena *a,
     return find_record(r, SQL_TEMPLATE_FIND, of_text(name), NOUN_TEMPLATE, a, out, err);
 }
 
-int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
-                    struct session *out, det_err *err)
-{
-    const struct value key = {.kind = VALUE_BLOB, .bytes = token_hash};
-    return find_record(r, SQL_SESSION_FIND, key, NOUN_SESSION, a, out, err);
-}
-
 // One text of one row.
 static int find_text(struct db_reader *r, enum statement id, struct value key, const char *word,
                      struct arena *a, const char **out, det_err *err)
@@ -259,6 +252,25 @@ static int list_texts(struct db_reader *r, enum statement id, struct arena *a, s
         *(const char **)grow(&list) = column_text(s, 0, a);
     if (rc != SQLITE_DONE) return fail(r, err);
     sqlite3_reset(s);
+    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    return 0;
+}
+
+int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+{
+    struct growing list = {.arena = a, .size = sizeof(struct stored_session)};
+    sqlite3_stmt *s = start(r, SQL_SESSIONS_LIST, NULL, 0, err);
+    const int n_columns = (int)session_table.n;
+    int rc = SQLITE_ERROR, code = 0;
+    while (s && !code && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        struct stored_session *one = grow(&list);
+        size_t n = (size_t)sqlite3_column_bytes(s, n_columns);
+        one->hash = (struct str){arena_strndup(a, sqlite3_column_blob(s, n_columns), n), n};
+        code = record_read(s, &tables[NOUN_SESSION], a, &one->row, err);
+    }
+    if (!code && rc != SQLITE_DONE) code = fail(r, err);
+    if (s) sqlite3_reset(s);
+    if (code) return code;
     *out = (struct db_list){list.items, list.n, (int64_t)list.n};
     return 0;
 }

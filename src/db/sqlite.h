@@ -51,6 +51,11 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(CHECKPOINT_FIND, NOUN_CHECKPOINT, "SELECT %s FROM checkpoints WHERE uuid = ?1")            \
     S(CHECKPOINT_RATE, N_NOUN,                                                                   \
       "UPDATE checkpoints SET searcherMetric = ?3 WHERE trialId = ?1 AND stepsCompleted = ?2")   \
+    S(CHECKPOINT_RATE_BY, N_NOUN,                                                                \
+      "UPDATE checkpoints SET searcherMetric = (SELECT json_extract(m.metrics, ?2)"              \
+      " FROM metrics m WHERE m.trialId = checkpoints.trialId AND m.\"group\" = 'validation'"     \
+      " AND m.stepsCompleted = checkpoints.stepsCompleted AND NOT m.outdated"                    \
+      " AND json_type(m.metrics, ?2) IN ('integer', 'real')) WHERE uuid = ?1")                   \
     S(WARM_STARTS_LIST, N_NOUN,                                                                  \
       "SELECT DISTINCT warmStartCheckpointUuid FROM trials"                                      \
       " WHERE warmStartCheckpointUuid IS NOT NULL")                                              \
@@ -63,7 +68,7 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(TEMPLATE_FIND, NOUN_TEMPLATE, "SELECT %s FROM templates WHERE name = ?1")                  \
     S(TEMPLATE_DELETE, N_NOUN, "DELETE FROM templates WHERE name = ?1")                          \
     S(SESSION_SAVE, N_NOUN, "INSERT OR REPLACE INTO sessions VALUES(?1, ?2, ?3, ?4, ?5)")        \
-    S(SESSION_FIND, NOUN_SESSION, "SELECT %s FROM sessions WHERE hash = ?1")                     \
+    S(SESSIONS_LIST, NOUN_SESSION, "SELECT %s, hash FROM sessions ORDER BY expiresAt")           \
     S(SESSION_DELETE, N_NOUN, "DELETE FROM sessions WHERE hash = ?1")                            \
     S(SESSIONS_DELETE_USER, N_NOUN,                                                              \
       "DELETE FROM sessions WHERE userId = ?1 AND allocationId IS NULL")                         \

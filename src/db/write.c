@@ -106,6 +106,13 @@ void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, doubl
     op_real(op, metric);
 }
 
+void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name)
+{
+    if (!name || strchr(name, '"')) return; // JSON paths have no way to write that
+    struct op *op = add_text(tx, SQL_CHECKPOINT_RATE_BY, uuid, 2);
+    op_text(tx, op, arena_printf(&tx->arena, "$.\"%s\"", name));
+}
+
 void db_experiment_delete(struct db_tx *tx, int64_t id)
 {
     // Trials go last: the others are found by them.

@@ -22,9 +22,17 @@ struct exchange *exchange_new(const struct http_server_opts *opts, struct loop *
     return x;
 }
 
+static void drop_found(struct exchange *x)
+{
+    if (x->req.drop && x->req.found) x->req.drop(x->req.found);
+    x->req.found = NULL;
+    x->req.drop = NULL;
+}
+
 void exchange_free(struct exchange *x)
 {
     if (!x) return;
+    drop_found(x);
     stream_free(x->reply.stream);
     reply_done(&x->reply);
     buf_done(&x->body);
@@ -267,6 +275,7 @@ static void go_elsewhere(struct exchange *x, http_handler read)
 static void start(struct exchange *x)
 {
     bool is_long = x->req.route->input && x->req.body.len > SHORT_BODY_BYTES;
+    if (x->req.route->read) drop_found(x); // it is read anew
     if (x->req.route->read || (is_long && !x->req.input))
         go_elsewhere(x, x->req.route->read);
     else if (x->req.input || input_read_body(x))

@@ -43,10 +43,10 @@ struct exchange {
     struct str params[EXCHANGE_MAX_PARAMS]; // in the order of the route's path
     const char *peer;
     struct buf body;
-    size_t n_body;   // bytes that came; more than body has if they were too many
-    bool needs_host; // as HTTP/1.1 does
-    bool reads_on;   // the answer is known, but goes out when the (short) body has been read
-    bool elsewhere;  // another thread has it
+    size_t n_body;     // bytes that came; more than body has if they were too many
+    bool needs_host;   // as HTTP/1.1 does
+    bool reads_on;     // the answer is known, but goes out when the (short) body has been read
+    bool elsewhere;    // another thread has it
     http_handler read; // what that thread calls; NULL: nothing
     struct reply reply;
     // The transport's part.

@@ -78,7 +78,7 @@ struct http_route {
     enum http_auth auth;
     http_handler read;   // in another thread, with req->reader; NULL: nothing takes long
     http_handler handle; // in the loop's thread, unless read has answered; NULL: read answers
-    size_t max_body;                 // bytes; 0: HTTP_MAX_BODY
+    size_t max_body;     // bytes; 0: HTTP_MAX_BODY
     const struct field_table *query; // parameters after the '?'; NULL: taken as they are
     const struct field_table *input; // the JSON body; NULL: taken as it is
     const struct field_table *output;
@@ -103,14 +103,15 @@ struct http_table {
 // Lives until its answer is complete.
 struct http_request {
     const struct http_route *route;
-    struct arena *arena; // as long as the request
-    void *user;          // of http_server_opts
-    void *identity;      // who calls, left here by authenticate()
-    void *reader;        // of the thread that calls read; NULL in the loop's thread
-    void *found;         // whatever read leaves for handle
-    const void *query;   // the struct of route->query
-    const void *input;   // the struct of route->input
-    struct str body;     // as it came
+    struct arena *arena;       // as long as the request
+    void *user;                // of http_server_opts
+    void *identity;            // who calls, left here by authenticate()
+    void *reader;              // of the thread that calls read; NULL in the loop's thread
+    void *found;               // whatever read leaves for handle
+    void (*drop)(void *found); // what to do with that when the request ends; NULL: nothing
+    const void *query;         // the struct of route->query
+    const void *input;         // the struct of route->input
+    struct str body;           // as it came
 };
 
 // Parts of the path. The names must be in the route; the text is decoded, valid UTF-8 without NULs.

@@ -225,9 +225,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     a->row.token = m->next_token++;
     set_add(&m->allocations, a->row.token, a);
     t->row.run_id = a->row.run_id;
-    const struct session session = {
-        .user_id = t->experiment->row.user_id, .allocation_id = a->row.id, .trial_id = t->row.id};
-    a->session_token = auth_new_session(m, &session, &a->arena, tx);
+    a->session_token = auth_new_task_session(a, &a->arena, tx);
     snprintf(next, sizeof next, "%lld", (long long)m->next_token);
     db_setting_save(tx, "next_token", next);
     allocation_save(a, tx);

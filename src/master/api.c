@@ -17,14 +17,6 @@ struct pending_key {
     struct pending_key *next; // among those with a key
 };
 
-static int later(struct http_request *req)
-{
-    struct identity *who = identity_of(req);
-    if (who->waits) return 0; // it is handled for a second time
-    who->waits = true;
-    return http_later(req);
-}
-
 static struct pending_key **bucket_of(struct master *m, const char *key)
 {
     struct hash_key secret;
@@ -40,27 +32,25 @@ static bool is_pending(struct master *m, const char *key)
     return false;
 }
 
-int api_authenticate_again(struct http_request *req, det_err *err)
-{
-    int rc = auth_check(req, req->route->auth, err);
-    identity_of(req)->waits = true;
-    return rc;
-}
-
-static void handle_again(void *ctx, int code, const det_err *why)
+static void begin_again(void *ctx, int code, const det_err *err)
 {
     struct http_request *req = ctx;
-    det_err err = *why;
-    if (!code) code = api_authenticate_again(req, &err);
-    if (!code) code = req->route->handle(req, &err);
-    if (code) http_reply_error(req, &err);
+    if (code)
+        http_reply_error(req, err);
+    else
+        http_again(req);
+}
+
+void api_begin_again(struct http_request *req)
+{
+    struct master *m = req->user;
+    db_tx_submit(db_tx_new(m->db), begin_again, req);
 }
 
 int api_again(struct http_request *req)
 {
-    struct master *m = req->user;
-    db_tx_submit(db_tx_new(m->db), handle_again, req);
-    return later(req);
+    api_begin_again(req);
+    return http_later(req);
 }
 
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
@@ -68,7 +58,7 @@ struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *
 {
     struct master *m = req->user;
     const char *key = http_header(req, "Idempotency-Key");
-    struct key_found found = {false, 0};
+    struct key_found found = {.used = false};
     *rc = 0;
     if (db_is_full(m->db))
         *rc =
@@ -76,16 +66,17 @@ struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *
     else if (key)
         *rc = key_find(req, key, n_items, &found, err);
     if (*rc) return NULL;
-    if (found.used) {
+    if (found.used && !found.must_read) {
         http_reply_empty(req);
-        return NULL;
-    }
-    if (key && is_pending(m, key)) { // look again when the one before is through
+    } else if (key && is_pending(m, key)) { // look again when the one before is through
         *rc = api_again(req);
-        return NULL;
+    } else if (found.must_read) {
+        *rc = http_read(req, key_read);
+    } else {
+        *n_done = found.n_done;
+        return db_tx_new(m->db);
     }
-    *n_done = found.n_done;
-    return db_tx_new(m->db);
+    return NULL;
 }
 
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
@@ -150,7 +141,7 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
         p->json = *json;
     }
     db_tx_submit_must(tx, answer, p);
-    return later(req);
+    return http_later(req);
 }
 
 int api_finish_later(struct http_request *req, struct db_tx *tx,
@@ -160,7 +151,7 @@ int api_finish_later(struct http_request *req, struct db_tx *tx,
     p->done = done;
     p->ctx = ctx;
     db_tx_submit(tx, answer, p);
-    return later(req);
+    return http_later(req);
 }
 
 int64_t api_who(const struct http_request *req)

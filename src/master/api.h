@@ -18,7 +18,9 @@
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err);
 
 // Handles the request again, from its beginning, when all that was submitted is durable. Return it.
+// Whoever has said http_later() before calls api_begin_again().
 int api_again(struct http_request *req);
+void api_begin_again(struct http_request *req);
 
 // The same for a request with n_items of a kind, of which the first *n_done were done before.
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
@@ -32,9 +34,6 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
 // Until then nothing has happened.
 int api_finish_later(struct http_request *req, struct db_tx *tx,
                      void (*done)(void *ctx, int code, const det_err *err), void *ctx);
-
-// For a request that has waited: what it is about may have ended, and then it is refused.
-int api_authenticate_again(struct http_request *req, det_err *err);
 
 // On whose behalf a request is worked on.
 int64_t api_who(const struct http_request *req);

@@ -51,8 +51,7 @@ static int post_context(struct http_request *req, det_err *err)
     (void)err;
     u->req = req;
     u->dir = arena_printf(req->arena, "%s/contexts", m->data_dir);
-    worker_run(m->workers[WORK_FILES],
-               &(struct work){keep_upload, answer_upload, u, api_who(req)});
+    worker_run(m->workers[WORK_FILES], &(struct work){keep_upload, answer_upload, u, api_who(req)});
     return http_later(req);
 }
 

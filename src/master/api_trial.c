@@ -189,8 +189,8 @@ static void read_series(void *ctx, void *own)
     const struct metrics_query *q = s->req->query;
     const struct metric_report which = {.trial_id = http_param_int(s->req, "trial"),
                                         .group = q->group};
-    s->rc = db_metric_series(own, &which, q->name, q->max_points, s->req->arena, &s->points,
-                             &s->err);
+    s->rc =
+        db_metric_series(own, &which, q->name, q->max_points, s->req->arena, &s->points, &s->err);
 }
 
 static void answer_series(void *ctx)
@@ -227,8 +227,7 @@ static int get_series(struct http_request *req, det_err *err)
     struct series *s = arena_alloc(req->arena, sizeof *s);
     (void)err;
     s->req = req;
-    worker_run(m->workers[WORK_READ],
-               &(struct work){read_series, answer_series, s, api_who(req)});
+    worker_run(m->workers[WORK_READ], &(struct work){read_series, answer_series, s, api_who(req)});
     return http_later(req);
 }
 

@@ -32,10 +32,10 @@ static int run(struct db *db, struct db_tx *tx, det_err *err)
     return o.code ? det_fail(err, o.code, "%s", o.err.msg) : 0;
 }
 
-int local_first_user(struct master *m, det_err *err)
+int local_first_user(struct master *m, struct db_reader *r, det_err *err)
 {
     struct user row;
-    if (!db_user_find(m->reader, ADMIN_ID, &m->arena, &row, err)) return 0;
+    if (!db_user_find(r, ADMIN_ID, &m->arena, &row, err)) return 0;
     struct db_tx *tx = db_tx_new(m->db);
     row = (struct user){.id = ADMIN_ID,
                         .username = "admin",
@@ -52,7 +52,7 @@ static const char *old_token(struct master *m, const char *path)
 {
     struct buf text = BUF_INIT(1 << 16);
     struct diag_list diags = DIAG_INIT(&m->arena);
-    struct session session;
+    struct live_allocation *a;
     const char *token = NULL;
     if (!fs_read(path, &text, NULL)) {
         const struct doc *d = json_parse(&m->arena, buf_str(&text), NULL, &diags);
@@ -60,10 +60,7 @@ static const char *old_token(struct master *m, const char *path)
         if (t && t->kind == DOC_STR) token = t->text.ptr;
     }
     buf_done(&text);
-    if (!token ||
-        db_session_find(m->reader, auth_hash(m, token, &m->arena), &m->arena, &session, NULL))
-        return NULL;
-    return token;
+    return token && session_find(m, auth_hash(m, token, &m->arena), &a) ? token : NULL;
 }
 
 static int write_file(struct master *m, const char *path, const char *token, det_err *err)
@@ -104,8 +101,7 @@ int local_announce(struct master *m, det_err *err)
     int rc = 0;
     if (!token) {
         struct db_tx *tx = db_tx_new(m->db);
-        const struct session session = {.user_id = ADMIN_ID};
-        token = auth_new_session(m, &session, &m->arena, tx);
+        token = auth_new_session(m, ADMIN_ID, 0, &m->arena, tx);
         rc = run(m->db, tx, err);
     }
     return rc ? rc : write_file(m, path, token, err);

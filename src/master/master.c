@@ -204,7 +204,7 @@ static void clean(struct master *m)
     int64_t now = clock_unix_us();
     struct db_tx *tx = db_tx_new(m->db);
     db_keys_forget(tx, now - 2 * day_us);
-    db_sessions_delete_expired(tx, now);
+    sessions_end_expired(m, tx);
     db_tx_submit(tx, NULL, NULL);
     sweep_contexts(m);
 }
@@ -227,11 +227,12 @@ static int open_all(struct master *m, det_err *err)
     rc = open_db(m, err);
     if (!rc) rc = workers_open(m, err);
     if (!rc) rc = auth_open(m, err);
-    if (!rc) rc = local_first_user(m, err);
+    if (!rc) rc = local_first_user(m, m->reader, err);
     if (!rc) rc = open_rm(m, err);
     if (!rc) rc = reach_open(m, err);
-    if (!rc) rc = local_announce(m, err);
     if (!rc) rc = master_restore(m, err);
+    if (!rc) rc = sessions_load(m, m->reader, err);
+    if (!rc) rc = local_announce(m, err);
     return rc;
 }
 
@@ -261,7 +262,7 @@ void master_free(struct master *m)
     set_done(&m->experiments);
     set_done(&m->trials);
     set_done(&m->allocations);
-    set_done(&m->sessions);
+    sessions_close(m);
     users_close(m);
     events_close(m);
     auth_close(m);
@@ -283,6 +284,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->start_us = clock_unix_us();
     m->data_dir = arena_strdup(&m->arena, opts->data_dir);
     m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
+    sessions_open(m);
     m->loop = loop_new(err);
     schedule_start(m);
     if (m->loop && !open_all(m, err)) {

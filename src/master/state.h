@@ -12,10 +12,11 @@
 #include "rm/rm.h"
 #include "search/search.h"
 #include "sys/worker.h"
+#include <stdatomic.h>
 
 struct waiter;
 
-enum { AUTH_HASH_BYTES = 32, PENDING_BUCKETS = 1024 };
+enum { PENDING_BUCKETS = 1024 };
 
 // An allocation from the wish for slots to the end of its processes.
 struct live_allocation {
@@ -26,8 +27,7 @@ struct live_allocation {
     bool started;                          // the resource manager has it
     bool backfilled;                       // it may have to give way
     const char *session_token;             // until the task has it
-    uint8_t session_hash[AUTH_HASH_BYTES]; // of the task's token, once it has been used
-    bool session_known;                    // it is among master.sessions
+    struct live_session *session;          // of the task's token
     char journal[UUID_TEXT_BYTES];         // that reports come from, see keys.h
     int64_t journal_last;                  // the last number of it that is durable
     struct waiter *waiters;                // requests that wait for a signal
@@ -51,6 +51,7 @@ struct live_trial {
     struct live_allocation *allocation; // NULL: none
     struct reported *reported;          // of run reported_run
     int64_t reported_run;
+    uint64_t n_reports;                              // requests with reports, so far
     int64_t last_failure_status, last_failure_steps; // of the run before; status 0: it did not fail
     int64_t checkpoint_steps;                        // batches trained in the latest checkpoint
     bool retries_off;                                // a log policy said so
@@ -85,6 +86,8 @@ struct live_experiment {
 struct follower;
 struct prepare;
 
+enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER, SETTLE_TEMPLATE, SETTLE_KEY, N_SETTLE };
+
 enum work_kind {
     WORK_READ,  // the database; the threads have a db_reader each
     WORK_FILES, // archives, directories
@@ -105,7 +108,8 @@ struct master {
     struct prepare *prepared;       // tasks to be started, the next one first
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
-    struct set sessions;            // those whose task has called, by the hash of their token
+    struct set users;               // all of them, by id
+    struct sessions *sessions;      // all of them
     int64_t next_experiment, next_trial, next_user, next_token, next_request;
     int lock_fd;
     char *url, *data_dir, *checkpoint_dir;
@@ -116,6 +120,8 @@ struct master {
     struct throttle *throttle;                         // of logins
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct unsettled *unsettled;
+    _Atomic uint64_t n_settled;
+    uint64_t settled[1024]; // see settle.c
     struct follower *followers;
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
@@ -176,11 +182,18 @@ void chores_begin(struct live_experiment *e);
 
 // --- settle.c: records that are read to be changed: of users, of experiments that have ended
 
-enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER };
-
 // The transaction that is being put together, and submitted before the loop turns, writes it.
 void settle_begin(struct master *m, enum settle_noun noun, int64_t id);
-bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id); // do not read it
+// The same if that takes longer: what was submitted before settle_release() writes it.
+struct unsettled *settle_hold(struct master *m, enum settle_noun noun, int64_t id);
+void settle_release(struct unsettled *u);
+// It has been written, and that is durable, without any of the above.
+void settle_mark(struct master *m, enum settle_noun noun, int64_t id);
+
+bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id);
+// What was read then may be out of date; read_at: settle_now() from before. By any thread.
+uint64_t settle_now(const struct master *m);
+bool settle_is_stale(const struct master *m, enum settle_noun noun, int64_t id, uint64_t read_at);
 void settle_close(struct master *m);
 
 // --- trial.c

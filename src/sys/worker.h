@@ -6,7 +6,8 @@
 // one after the other, and nobody gets all threads of several: who asks for a thousand things does
 // not make others wait for a thousand.
 //
-//     worker_run(hashing, &(struct work){.run = check, .done = answer, .job = job, .who = user_id});
+//     worker_run(hashing, &(struct work){.run = check, .done = answer, .job = job, .who =
+//     user_id});
 //
 // run is called by some thread and must work on what the job alone holds; done is then called by
 // the loop's thread.

@@ -135,6 +135,13 @@ static const char *token_of(char who)
 
 // --- requests
 
+static struct buf last_body = BUF_INIT(MAX_ANSWER);
+
+const char *requests_body(void)
+{
+    return buf_str(&last_body).ptr;
+}
+
 // Part of a request line: what would end it, or is no text, is encoded.
 static void add_safe(struct buf *out, struct str text)
 {
@@ -262,6 +269,9 @@ static int send_request(const struct http_route *row, struct str how, struct str
     int64_t status = 0;
     if (answer.len) number_to_int((struct str){answer.ptr + 9, 3}, 10, &status);
     close(ends[0]);
+    const char *head = answer.len ? strstr(answer.ptr, "\r\n\r\n") : NULL;
+    buf_clear(&last_body);
+    if (head) buf_addz(&last_body, head + 4);
     buf_done(&request);
     buf_done(&answer);
     return (int)status;
@@ -301,6 +311,7 @@ void requests_close(void)
     open_master();
     master_free(m);
     m = NULL;
+    buf_done(&last_body);
     arena_done(&arena);
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -325,7 +336,7 @@ static void make_experiment(void)
 static const char *new_session(int64_t user)
 {
     struct db_tx *tx = db_tx_new(m->db);
-    const char *token = auth_new_session(m, &(struct session){.user_id = user}, &arena, tx);
+    const char *token = auth_new_session(m, user, 0, &arena, tx);
     db_tx_submit(tx, NULL, NULL);
     db_wait(m->db);
     return token;

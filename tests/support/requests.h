@@ -22,6 +22,9 @@ void requests_open(void);
 // A story: any number of requests. Returns the status of the last answer; 0: there is none yet.
 int requests_tell(struct str story);
 
+// The body of the last answer.
+const char *requests_body(void);
+
 // How many experiments have not ended. Each makes the next one slower.
 size_t requests_crowd(void);
 

@@ -115,7 +115,7 @@ static void test_db__other_nouns(void **state)
     struct job j;
     struct user u;
     struct config_template t;
-    struct session s;
+    struct db_list sessions;
     struct str complete, original, snapshot;
     const char *text;
     assert_int_equal(db_allocation_find(reader, "1.r.1", &arena, &al, &err), 0);
@@ -129,8 +129,13 @@ static void test_db__other_nouns(void **state)
     assert_string_equal(text, "$argon2id$x");
     assert_int_equal(db_template_find(reader, "t", &arena, &t, &err), 0);
     assert_string_equal(t.config, "a: 1");
-    assert_int_equal(db_session_find(reader, STR("\1hash"), &arena, &s, &err), 0);
-    assert_int_equal(s.trial_id, 5);
+    assert_int_equal(db_sessions_list(reader, &arena, &sessions, &err), 0);
+    const struct stored_session *s = sessions.items; // one that does not end comes first
+    assert_int_equal(sessions.n, 2);
+    assert_true(str_eq(s[0].hash, STR("\1hash")) && str_eq(s[1].hash, STR("\0hash")));
+    assert_string_equal(s[0].row.allocation_id, "1.r.1");
+    assert_int_equal(s[0].row.trial_id, 5);
+    assert_int_equal(s[1].row.user_id, 1);
     assert_int_equal(db_config_find(reader, 1, &arena, &complete, &original, &err), 0);
     assert_string_equal(original.ptr, "a: 1\n");
     assert_int_equal(db_searcher_find(reader, 1, &arena, &snapshot, &err), 0);
@@ -142,9 +147,40 @@ static void test_db__other_nouns(void **state)
     db_sessions_delete_of_allocation(tx, "1.r.1");
     db_template_delete(tx, "t");
     must_run(tx);
-    assert_int_equal(db_session_find(reader, STR("\0hash"), &arena, &s, &err), DET_ENOTFOUND);
-    assert_int_equal(db_session_find(reader, STR("\1hash"), &arena, &s, &err), DET_ENOTFOUND);
+    assert_int_equal(db_sessions_list(reader, &arena, &sessions, &err), 0);
+    assert_int_equal(sessions.n, 0);
     assert_int_equal(db_template_find(reader, "t", &arena, &t, &err), DET_ENOTFOUND);
+}
+
+// Which of the two comes first does not matter, nor that nothing of it is durable yet.
+static void test_db__checkpoints_know_the_metric_of_their_step(void **state)
+{
+    (void)state;
+    static const char *const uuids[] = {"before", "after", "elsewhere", "text"};
+    const struct metric_report r = {.trial_id = 5,
+                                    .run_id = 1,
+                                    .group = "validation",
+                                    .steps_completed = 10,
+                                    .metrics = doc_of("{loss: 0.25, word: NaN}")};
+    struct checkpoint c = {.trial_id = 5, .searcher_metric = NAN};
+    struct db_tx *tx = db_tx_new(db);
+    for (int i = 0; i < 4; i++) {
+        c.uuid = uuids[i];
+        c.steps_completed = i == 2 ? 20 : 10;
+        db_checkpoint_save(tx, &c);
+        db_checkpoint_rate_by(tx, c.uuid, i == 3 ? "word" : "loss");
+        if (i == 0) {
+            db_metrics_add(tx, &r);
+            db_checkpoint_rate(tx, 5, 10, 0.25);
+        }
+    }
+    db_checkpoint_rate_by(tx, "after", NULL);
+    db_checkpoint_rate_by(tx, "after", "a \" in it");
+    must_run(tx);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(db_checkpoint_find(reader, uuids[i], &arena, &c, &err), 0);
+        assert_true(i < 2 ? c.searcher_metric == 0.25 : isnan(c.searcher_metric));
+    }
 }
 
 // The ids of a list of trials.
@@ -419,6 +455,7 @@ static void test_db__deleting_an_experiment_takes_all_that_is_its(void **state)
 
 RUN_TESTS(DB_TEST(test_db__keeps_every_field_of_an_experiment),
           DB_TEST(test_db__saving_again_replaces), DB_TEST(test_db__missing_records_are_named),
+          DB_TEST(test_db__checkpoints_know_the_metric_of_their_step),
           DB_TEST(test_db__other_nouns), DB_TEST(test_db__lists_in_pages_of_any_order),
           DB_TEST(test_db__filters_experiments), DB_TEST(test_db__metrics_join_and_add_up),
           DB_TEST(test_db__a_new_run_outdates_what_lies_ahead),

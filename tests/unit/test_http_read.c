@@ -137,9 +137,11 @@ static const struct http_table tables[] = {HTTP_TABLE(routes)};
 static int open_server(void **state)
 {
     (void)state;
-    static const struct worker_opts threads = {.n_threads = 2, .open = open_own, .ctx = &connection};
-    serve_start(&s, &(struct http_server_opts){
-                        .tables = tables, .n_tables = 1, .authenticate = authenticate, .work = work});
+    static const struct worker_opts threads = {
+        .n_threads = 2, .open = open_own, .ctx = &connection};
+    serve_start(&s,
+                &(struct http_server_opts){
+                    .tables = tables, .n_tables = 1, .authenticate = authenticate, .work = work});
     worker = worker_new(s.loop, &threads, NULL);
     may_call = true;
     n_read = 0;

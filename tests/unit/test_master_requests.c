@@ -64,6 +64,35 @@ static void test_master__refuses_groups_without_number(void **state)
     buf_done(&story);
 }
 
+#define VALID(run, group, step, loss)                                 \
+    "POST /api/v1/trials/{trial}/metrics\nt\n{\"trialRunId\":" run    \
+    ",\"reports\":[{\"group\":\"" group "\",\"stepsCompleted\":" step \
+    ",\"metrics\":{\"loss\":" loss "}}]}"
+
+// Of the tasks of both trials; then the next run of the first one is the oldest.
+#define SOME_TURNS LOOK END LOOK END LOOK END LOOK END LOOK
+#define LOOK "GET /api/v1/slots\na\n"
+#define TWO_EXITS "exit 3" END SOME_TURNS END "exit 3" END SOME_TURNS
+
+// What a run that failed had reported beyond the point where the next one goes on is gone; what the
+// present run has reported stays, also when it begins to report something else.
+static void test_runs__go_on_where_they_go_on(void **state)
+{
+    (void)state;
+    requests_open();
+    assert_int_equal(requests_tell(STR(VALID("1", "validation", "10", "0.3")
+                                           END VALID("1", "validation", "20", "0.1")
+                                               END TWO_EXITS END VALID("2", "training", "10", "1")
+                                                   END VALID("2", "validation", "20", "0.5"))),
+                     200);
+    assert_int_equal(requests_tell(STR(VALID("2", "custom", "5", "1"))), 200);
+    assert_int_equal(requests_tell(STR("GET /api/v1/trials/{trial}\na\n")), 200);
+    const char *best = strstr(requests_body(), "\"bestValidation\":{\"totalBatches\":20");
+    const char *latest = strstr(requests_body(), "\"latestValidation\":{\"totalBatches\":20");
+    if (!best || !latest) fail_msg("%s", requests_body());
+    requests_close();
+}
+
 #define LOGIN(name, password) \
     "POST /api/v1/auth/login\nn\n{\"username\":\"" name "\",\"password\":\"" password "\"}"
 #define NEW_USER(name, more) "POST /api/v1/users\na\n{\"username\":\"" name "\"" more "}" END
@@ -101,4 +130,5 @@ static void test_login__is_the_same_work_for_every_name(void **state)
 
 RUN_TESTS(cmocka_unit_test(test_login__is_the_same_work_for_every_name),
           cmocka_unit_test(test_master__refuses_groups_without_number),
+          cmocka_unit_test(test_runs__go_on_where_they_go_on),
           cmocka_unit_test(test_master__takes_any_story))
