@@ -293,11 +293,9 @@ int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *ou
 int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err)
 {
-    const struct value of_group[] = {of_int(trial_id), of_text(group), of_int(after_steps),
-                                     of_int(limit ? limit : -1)};
-    const struct value all[] = {of_int(trial_id), of_int(after_steps), of_int(limit ? limit : -1)};
-    sqlite3_stmt *s = group ? start(r, SQL_METRICS_LIST, of_group, 4, err)
-                            : start(r, SQL_METRICS_LIST_ALL, all, 3, err);
+    const struct value values[] = {of_int(trial_id), of_text(group), of_int(after_steps),
+                                   of_int(limit ? limit : -1)};
+    sqlite3_stmt *s = start(r, SQL_METRICS_LIST, values, 4, err);
     if (!s) return fail(r, err);
     return collect(r, s, NOUN_METRIC_REPORT, a, out, err);
 }

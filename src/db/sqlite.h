@@ -36,6 +36,7 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(LOGS_DELETE_OF, N_NOUN, "DELETE FROM logs WHERE trialId IN " OF_EXPERIMENT)                \
     S(CHECKPOINTS_DELETE_OF, N_NOUN, "DELETE FROM checkpoints WHERE experimentId = ?1")          \
     S(CONFIG_SAVE, N_NOUN, "INSERT OR REPLACE INTO configs VALUES(?1, ?2, ?3)")                  \
+    S(CONFIG_CHANGE, N_NOUN, "UPDATE configs SET complete = ?2 WHERE experimentId = ?1")         \
     S(CONFIG_FIND, N_NOUN, "SELECT complete, original FROM configs WHERE experimentId = ?1")     \
     S(SEARCHER_SAVE, N_NOUN, "INSERT OR REPLACE INTO searchers VALUES(?1, ?2)")                  \
     S(SEARCHER_FIND, N_NOUN, "SELECT snapshot FROM searchers WHERE experimentId = ?1")           \
@@ -111,9 +112,15 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(METRICS_LIST, NOUN_METRIC_REPORT,                                                          \
       "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?3"     \
       " AND NOT outdated ORDER BY stepsCompleted LIMIT ?4")                                      \
-    S(METRICS_LIST_ALL, NOUN_METRIC_REPORT,                                                      \
-      "SELECT %s FROM metrics WHERE trialId = ?1 AND stepsCompleted > ?2 AND NOT outdated"       \
-      " ORDER BY stepsCompleted, \"group\" LIMIT ?3")                                            \
+    S(METRICS_AFTER, NOUN_METRIC_REPORT,                                                         \
+      "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2"                             \
+      " AND (stepsCompleted, trialRunId) > (?3, ?4) AND NOT outdated"                            \
+      " ORDER BY stepsCompleted, trialRunId LIMIT ?5")                                           \
+    S(METRICS_GROUPS, N_NOUN, /* from one to the next: the reports between are not looked at */  \
+      "WITH RECURSIVE g(name) AS (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"         \
+      " UNION ALL SELECT (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"                 \
+      " AND \"group\" > g.name) FROM g WHERE g.name IS NOT NULL)"                                \
+      " SELECT name FROM g WHERE name IS NOT NULL")                                              \
     S(SUMMARIES_LIST, NOUN_METRIC_SUMMARY,                                                       \
       "SELECT %s FROM summaries WHERE trialId = ?1 ORDER BY \"group\", name")                    \
     S(SERIES_RANGE, N_NOUN,                                                                      \
@@ -146,6 +153,8 @@ struct connection {
     sqlite3 *sql;
     sqlite3_stmt *statements[N_STATEMENT];
 };
+
+void connection_check(void); // that the calling thread may wait for the disk
 
 int connection_open(struct connection *c, const char *path, bool read_only, det_err *err);
 void connection_close(struct connection *c);

@@ -89,6 +89,11 @@ void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete
     op_bytes(tx, op, VALUE_TEXT, original);
 }
 
+void db_config_change(struct db_tx *tx, int64_t experiment_id, struct str complete)
+{
+    op_bytes(tx, add_id(tx, SQL_CONFIG_CHANGE, experiment_id, 2), VALUE_TEXT, complete);
+}
+
 void db_searcher_save(struct db_tx *tx, int64_t experiment_id, struct str snapshot)
 {
     op_bytes(tx, add_id(tx, SQL_SEARCHER_SAVE, experiment_id, 2), VALUE_TEXT, snapshot);

@@ -244,7 +244,10 @@ static void back(void *job)
 {
     struct exchange *x = job;
     x->elsewhere = false;
-    if (x->state != EXCHANGE_ANSWERED) handle(x);
+    if (x->has_answer)
+        x->state = EXCHANGE_ANSWERED;
+    else
+        handle(x);
     wake(x);
 }
 

@@ -47,6 +47,7 @@ struct exchange {
     bool needs_host;   // as HTTP/1.1 does
     bool reads_on;     // the answer is known, but goes out when the (short) body has been read
     bool elsewhere;    // another thread has it
+    bool has_answer;   // and has given it
     http_handler read; // what that thread calls; NULL: nothing
     struct reply reply;
     // The transport's part.

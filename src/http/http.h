@@ -178,11 +178,14 @@ struct http_stream *http_stream_start(struct http_request *req,
                                       const struct http_stream_opts *opts);
 void http_stream_write(struct http_stream *stream, struct str bytes); // copied
 void http_stream_end(struct http_stream *stream);
+void http_stream_break(struct http_stream *stream); // the client sees that something is missing
 
 // Server-sent events. A stream of content type text/event-stream gets a comment every 15 s, by
 // which a client that is gone is noticed. id and event may be NULL; lines of data are kept apart.
 void http_send_event(struct http_stream *stream, const char *id, const char *event,
                      struct str data);
+// The bytes of one, appended. By any thread.
+void http_put_event(struct buf *out, const char *id, const char *event, struct str data);
 
 // --- the server
 

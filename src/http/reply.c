@@ -32,8 +32,12 @@ void reply_done(struct reply *reply)
 
 void reply_mark_answered(struct exchange *x)
 {
-    ASSERT(x->state != EXCHANGE_ANSWERED);
-    bool waits = x->state == EXCHANGE_LATER && !x->elsewhere; // else exchange.c wakes it
+    ASSERT(x->state != EXCHANGE_ANSWERED && !x->has_answer);
+    if (x->elsewhere) { // the transport must not look at it before it is back
+        x->has_answer = true;
+        return;
+    }
+    bool waits = x->state == EXCHANGE_LATER;
     x->state = EXCHANGE_ANSWERED;
     if (waits) x->answered(x);
 }

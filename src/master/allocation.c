@@ -40,6 +40,7 @@ void allocation_wish(struct live_trial *t)
     a->before = e->last_wish;
     *(e->last_wish ? &e->last_wish->next : &e->first_wish) = a;
     e->last_wish = a;
+    e->n_wishes++;
     t->allocation = a;
     schedule_soon(e->master);
 }
@@ -51,6 +52,7 @@ static void unwish(struct live_allocation *a)
     *(a->before ? &a->before->next : &e->first_wish) = a->next;
     *(a->next ? &a->next->before : &e->last_wish) = a->before;
     a->next = a->before = NULL;
+    e->n_wishes--;
 }
 
 void allocation_free(struct live_allocation *a)
@@ -117,7 +119,7 @@ static void finish(struct live_allocation *a, struct db_tx *tx)
     t->allocation = NULL;
     trial_exited(t, &a->row, tx);
     allocation_free(a);
-    experiment_settle(e, tx);
+    experiment_settle(e);
     db_tx_submit_must(tx, forget, p);
     schedule_soon(m);
 }

@@ -12,17 +12,14 @@ struct pending_key {
     int64_t allocation_token;
     struct buf json;
     bool has_json;
-    void (*done)(void *ctx, int code, const det_err *err);
+    db_done_fn done;
     void *ctx;
     struct pending_key *next; // among those with a key
 };
 
 static struct pending_key **bucket_of(struct master *m, const char *key)
 {
-    struct hash_key secret;
-    struct str scope = key_scope(key);
-    memcpy(&secret, m->token_key, sizeof secret);
-    return &m->pending_keys[hash_bytes(&secret, scope.ptr, scope.len) % PENDING_BUCKETS];
+    return &m->pending_keys[(uint64_t)api_hash(m, key_scope(key)) % PENDING_BUCKETS];
 }
 
 static bool is_pending(struct master *m, const char *key)
@@ -144,8 +141,7 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
     return http_later(req);
 }
 
-int api_finish_later(struct http_request *req, struct db_tx *tx,
-                     void (*done)(void *ctx, int code, const det_err *err), void *ctx)
+int api_finish_later(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx)
 {
     struct pending_key *p = add_key(req, tx);
     p->done = done;
@@ -154,15 +150,28 @@ int api_finish_later(struct http_request *req, struct db_tx *tx,
     return http_later(req);
 }
 
+int api_finish_must(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx)
+{
+    struct pending_key *p = add_key(req, tx);
+    p->done = done;
+    p->ctx = ctx;
+    db_tx_submit_must(tx, answer, p);
+    return http_later(req);
+}
+
+int64_t api_hash(const struct master *m, struct str text)
+{
+    struct hash_key secret;
+    memcpy(&secret, m->token_key, sizeof secret);
+    return (int64_t)hash_bytes(&secret, text.ptr, text.len);
+}
+
 int64_t api_who(const struct http_request *req)
 {
-    const struct master *m = req->user;
     const struct identity *who = identity_of(req);
-    const char *peer = http_peer(req);
-    struct hash_key key;
     if (who) return who->session.user_id;
-    memcpy(&key, m->token_key, sizeof key);
-    return -1 - (int64_t)(hash_bytes(&key, peer, strlen(peer)) >> 1); // no user has such a number
+    int64_t peer = api_hash(req->user, str_from(http_peer(req)));
+    return peer < 0 ? peer : -1 - peer; // no user has such a number
 }
 
 void api_work(struct http_request *req, const struct work *work)

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "master/create.h"
+#include "master/feed.h"
 #include "master/reports.h"
 #include "master/retention.h"
 
@@ -103,10 +104,9 @@ static int list_of_trial(struct http_request *req, det_err *err)
 
 static int find(struct http_request *req, struct checkpoint *out, det_err *err)
 {
-    struct master *m = req->user;
     struct str uuid = http_param(req, "uuid");
-    return db_checkpoint_find(m->reader, arena_strndup(req->arena, uuid.ptr, uuid.len), req->arena,
-                              out, err);
+    return db_checkpoint_find(req->reader, arena_strndup(req->arena, uuid.ptr, uuid.len),
+                              req->arena, out, err);
 }
 
 static int get_checkpoint(struct http_request *req, det_err *err)
@@ -118,73 +118,68 @@ static int get_checkpoint(struct http_request *req, det_err *err)
     return 0;
 }
 
-// The directory of an experiment's checkpoints, and who owns it.
-static int find_storage(struct http_request *req, int64_t experiment_id, const char **dir,
-                        int64_t *owner, det_err *err)
-{
-    struct master *m = req->user;
-    struct live_experiment *e = experiment_new(m);
-    struct str complete, original;
-    int rc = db_experiment_find(m->reader, experiment_id, &e->arena, &e->row, err);
-    if (!rc) rc = db_config_find(m->reader, experiment_id, &e->arena, &complete, &original, err);
-    if (!rc) rc = create_read_stored(e, complete, err);
-    if (!rc) {
-        *dir = arena_strdup(req->arena, e->checkpoint_dir);
-        *owner = e->row.user_id;
-    }
-    experiment_free(e);
-    return rc;
-}
-
 // One of the files that the record lists: no other name is ever opened.
 static int get_file(struct http_request *req, det_err *err)
 {
     struct checkpoint c;
-    const char *dir;
-    int64_t owner;
+    struct stored_at at;
     struct str name = http_param(req, "file");
     const char *file = arena_strndup(req->arena, name.ptr, name.len);
     int rc = find(req, &c, err);
     if (rc) return rc;
     if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
-    rc = find_storage(req, c.experiment_id, &dir, &owner, err);
+    rc = create_find_storage(req->user, req->reader, c.experiment_id, req->arena, &at, err);
     if (rc) return rc;
-    const char *path = arena_printf(req->arena, "%s/%s/%s", dir, c.uuid, file);
+    const char *path = arena_printf(req->arena, "%s/%s/%s", at.dir, c.uuid, file);
     return http_reply_file(req, path, http_content_type(HTTP_BYTES), file, err);
+}
+
+struct doomed {
+    struct checkpoint row;
+    struct stored_at at;
+};
+
+static int find_doomed(struct http_request *req, det_err *err)
+{
+    struct doomed *d = arena_alloc(req->arena, sizeof *d);
+    int rc = find(req, &d->row, err);
+    req->found = d;
+    return rc ? rc
+              : create_find_storage(req->user, req->reader, d->row.experiment_id, req->arena,
+                                    &d->at, err);
 }
 
 static int delete_checkpoint(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
-    struct checkpoint c, *one = &c;
-    const char *dir;
-    int64_t owner;
-    int rc = find(req, &c, err);
-    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &owner, err);
-    if (!rc) rc = auth_may_change(req, owner, err);
+    struct doomed *d = req->found;
+    struct checkpoint *c = &d->row;
+    int rc = auth_may_change(req, d->at.owner_id, err);
     if (rc) return rc;
-    const struct live_trial *t = set_find(&m->trials, c.trial_id);
-    if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c.uuid))
+    const struct live_trial *t = set_find(&m->trials, c->trial_id);
+    if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c->uuid))
         return det_fail(err, DET_ESTATE, "trial %lld would resume from it", (long long)t->row.id);
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    checkpoints_remove(m, dir, &one, 1); // submitted first, so durable when this one is
+    checkpoints_remove(m, d->at.dir, &c, 1); // submitted first, so durable when this one is
     return api_finish(req, tx, 0, NULL);
 }
 
 static const struct http_route routes[] = {
     {HTTP_POST, "/api/v1/checkpoints", .auth = HTTP_AUTH_TASK, .handle = post_checkpoint,
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
-    {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .handle = list_of_experiment,
-     .query = &list_table, .summary = "Lists the checkpoints of an experiment."},
+    {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .read = list_of_experiment,
+     .handle = feed_answer, .query = &list_table,
+     .summary = "Lists the checkpoints of an experiment."},
     {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_ANY,
-     .handle = list_of_trial, .query = &list_table, .summary = "Lists the checkpoints of a trial."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .handle = get_checkpoint,
+     .read = list_of_trial, .handle = feed_answer, .query = &list_table,
+     .summary = "Lists the checkpoints of a trial."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .read = get_checkpoint,
      .summary = "Describes a checkpoint."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .handle = get_file,
-     .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
-    {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .handle = delete_checkpoint,
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .read = get_file, .content = HTTP_BYTES,
+     .summary = "One file of a checkpoint."},
+    {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .read = find_doomed, .handle = delete_checkpoint,
      .summary = "Deletes a checkpoint."},
 };
 

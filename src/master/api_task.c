@@ -118,7 +118,7 @@ static int post_completed(struct http_request *req, det_err *err)
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     rc = report_completed(t, body->op.length, body->metric, tx, err);
-    if (!rc) experiment_settle(e, tx);
+    if (!rc) experiment_settle(e);
     return api_finish(req, tx, rc, NULL);
 }
 
@@ -259,7 +259,7 @@ static int post_metrics(struct http_request *req, det_err *err)
     }
     if (!batch_is_encoded(b, n_done)) batch_encode(b, m->db, n_done);
     tx = batch_take(b, t, n_done);
-    experiment_settle(t->experiment, tx);
+    experiment_settle(t->experiment);
     return api_finish(req, tx, 0, NULL);
 }
 

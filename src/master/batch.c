@@ -248,15 +248,14 @@ struct places {
     double metric;
 };
 
-static int read_slice(struct batch *b, struct db_reader *r, int64_t *after, struct places *p,
-                      det_err *err)
+static int read_slice(struct batch *b, struct db_reader *r, struct db_metrics *from,
+                      struct places *p, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct db_list list = {0};
-    int rc = db_metrics_list(r, b->all[0].trial_id, validation, *after, SLICE, &arena, &list, err);
+    int rc = db_metrics_page(r, from, SLICE, &arena, &list, err);
     const struct metric_report *old = list.items;
     for (size_t i = 0; !rc && i < list.n; i++) {
-        *after = old[i].steps_completed;
         if (!still_counts(b, &old[i])) continue;
         double metric = report_value(old[i].metrics, b->metric);
         p->latest = old[i].steps_completed;
@@ -264,7 +263,6 @@ static int read_slice(struct batch *b, struct db_reader *r, int64_t *after, stru
         p->best = old[i].steps_completed;
         p->metric = metric;
     }
-    if (list.n < SLICE) *after = INT64_MAX;
     arena_done(&arena);
     return rc;
 }
@@ -282,9 +280,12 @@ static int read_validation(struct batch *b, struct db_reader *r, int64_t steps, 
 static int read_past(struct batch *b, struct db_reader *r, struct arena *arena, det_err *err)
 {
     struct places p = {-1, -1, NAN};
-    int rc = 0;
-    for (int64_t after = -1; !rc && after < INT64_MAX;)
-        rc = read_slice(b, r, &after, &p, err);
+    struct db_metrics from = {
+        .trial_id = b->all[0].trial_id, .group = validation, .after = -1, .arena = arena};
+    int rc;
+    do {
+        rc = read_slice(b, r, &from, &p, err);
+    } while (!rc && from.has_more);
     b->past = (struct validations){.metric = p.metric};
     if (!rc) rc = read_validation(b, r, p.best, arena, &b->past.best, err);
     if (!rc) rc = read_validation(b, r, p.latest, arena, &b->past.latest, err);

@@ -98,49 +98,51 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
                     n, CONFIG_MAX_BYTES);
 }
 
-// Where its checkpoints go. That it can be written to is found out now and not after hours.
+// Where its checkpoints go.
+static const char *storage_dir(const struct live_experiment *e, struct arena *arena)
+{
+    const struct storage_config *s = &e->cfg.checkpoint_storage;
+    switch (s->kind) {
+    case STORAGE_DEFAULT:
+        return e->master->checkpoint_dir;
+    case STORAGE_SHARED_FS:
+        if (s->storage_path && s->storage_path[0] == '/') return s->storage_path;
+        return arena_printf(arena, "%s/%s", s->host_path, s->storage_path ? s->storage_path : "");
+    case STORAGE_DIRECTORY:
+        return s->container_path;
+    default:
+        return NULL;
+    }
+}
+
+// That it can be written to is found out now and not after hours.
 static int choose_storage(struct live_experiment *e, det_err *err)
 {
     const struct storage_config *s = &e->cfg.checkpoint_storage;
     struct store *store = NULL;
-    int rc;
-    switch (s->kind) {
-    case STORAGE_DEFAULT:
-        e->checkpoint_dir = e->master->checkpoint_dir;
-        rc = store_open(e->checkpoint_dir, &store, err);
-        break;
-    case STORAGE_SHARED_FS:
-        e->checkpoint_dir = s->storage_path && s->storage_path[0] == '/'
-                                ? s->storage_path
-                                : arena_printf(&e->arena, "%s/%s", s->host_path,
-                                               s->storage_path ? s->storage_path : "");
-        rc = store_open_below(s->host_path, s->storage_path, &store, err);
-        break;
-    case STORAGE_DIRECTORY:
-        e->checkpoint_dir = s->container_path;
-        rc = store_open(e->checkpoint_dir, &store, err);
-        break;
-    default:
+    e->checkpoint_dir = storage_dir(e, &e->arena);
+    if (!e->checkpoint_dir)
         return det_fail(err, DET_EUNSUPPORTED,
                         "checkpoint_storage: only shared_fs and directory are supported so far");
-    }
+    int rc = s->kind == STORAGE_SHARED_FS
+                 ? store_open_below(s->host_path, s->storage_path, &store, err)
+                 : store_open(e->checkpoint_dir, &store, err);
     store_close(store);
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
 }
 
 // A checkpoint that all trials start from.
-static int choose_start(struct live_experiment *e, det_err *err)
+static int choose_start(struct live_experiment *e, struct db_reader *r, det_err *err)
 {
-    struct master *m = e->master;
     const struct searcher_config *s = &e->cfg.searcher;
     struct checkpoint c;
     struct trial t;
     int rc = 0;
     if (s->source_checkpoint_uuid) {
-        rc = db_checkpoint_find(m->reader, s->source_checkpoint_uuid, &e->arena, &c, err);
+        rc = db_checkpoint_find(r, s->source_checkpoint_uuid, &e->arena, &c, err);
         e->warm_start = s->source_checkpoint_uuid;
     } else if (s->source_trial_id.is_set) {
-        rc = db_trial_find(m->reader, s->source_trial_id.value, &e->arena, &t, err);
+        rc = db_trial_find(r, s->source_trial_id.value, &e->arena, &t, err);
         if (!rc && !t.latest_checkpoint)
             rc = det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
         e->warm_start = rc ? NULL : t.latest_checkpoint;
@@ -148,15 +150,41 @@ static int choose_start(struct live_experiment *e, det_err *err)
     return rc ? det_wrap(err, "searcher") : 0;
 }
 
-int create_read_stored(struct live_experiment *e, struct str config, det_err *err)
+int create_read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
+                       struct diag_list *diags, det_err *err)
+{
+    struct str copy = {arena_strndup(&e->arena, text.ptr, text.len), text.len};
+    int rc = read_config(e, copy, opts, diags, err);
+    if (!rc) rc = policies_open(e, err);
+    return rc ? rc : choose_storage(e, err);
+}
+
+int create_read_stored(struct live_experiment *e, struct db_reader *r, struct str config,
+                       det_err *err)
 {
     struct diag_list diags = DIAG_INIT(&e->arena);
     const struct config_opts opts = {.source = "stored configuration"};
-    struct str text = {arena_strndup(&e->arena, config.ptr, config.len), config.len};
-    int rc = read_config(e, text, &opts, &diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    return rc ? rc : choose_start(e, err);
+    int rc = create_read_config(e, config, &opts, &diags, err);
+    return rc ? rc : choose_start(e, r, err);
+}
+
+int create_find_storage(struct master *m, struct db_reader *r, int64_t experiment_id,
+                        struct arena *arena, struct stored_at *out, det_err *err)
+{
+    struct live_experiment *e = experiment_new(m);
+    struct diag_list diags = DIAG_INIT(&e->arena);
+    const struct config_opts opts = {.source = "stored configuration"};
+    struct str complete, original;
+    int rc = db_experiment_find(r, experiment_id, &e->arena, &e->row, err);
+    if (!rc) rc = db_config_find(r, experiment_id, &e->arena, &complete, &original, err);
+    if (!rc) rc = read_config(e, complete, &opts, &diags, err);
+    const char *dir = rc ? NULL : storage_dir(e, &e->arena);
+    if (!rc && !dir)
+        rc = det_fail(err, DET_EUNSUPPORTED, "the checkpoints of experiment %lld are elsewhere",
+                      (long long)experiment_id);
+    if (!rc) *out = (struct stored_at){arena_strdup(arena, dir), e->row.user_id};
+    experiment_free(e);
+    return rc;
 }
 
 static int check_slots(struct live_experiment *e, det_err *err)
@@ -180,10 +208,10 @@ static int check_context(struct live_experiment *e, const char *name, det_err *e
     return 0;
 }
 
-int create_check(struct master *m, const struct create_input *in, struct diag_list *diags,
-                 struct live_experiment **out, det_err *err)
+int draft_new(struct master *m, struct db_reader *r, const struct create_input *in, struct draft *d,
+              det_err *err)
 {
-    struct live_experiment *e = experiment_new(m);
+    struct live_experiment *e = d->e = experiment_new(m);
     const struct config_opts opts = {
         .source = "config",
         .below = in->below,
@@ -191,18 +219,30 @@ int create_check(struct master *m, const struct create_input *in, struct diag_li
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
     };
     e->row.kind = in->kind;
-    struct str text = {arena_strndup(&e->arena, in->config.ptr, in->config.len), in->config.len};
-    int rc = read_config(e, text, &opts, diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    if (!rc) rc = choose_start(e, err);
-    if (!rc) rc = check_slots(e, err);
+    int rc = create_read_config(e, in->config, &opts, &d->diags, err);
+    if (!rc) rc = choose_start(e, r, err);
     if (!rc) rc = check_context(e, in->context, err);
-    if (rc)
-        experiment_free(e);
-    else
-        *out = e;
-    return rc;
+    if (rc) {
+        draft_free(d);
+        return rc;
+    }
+    e->search = search_new(&e->cfg);
+    search_set_pace(e->search, CHORE_TRIALS);
+    return 0;
+}
+
+void draft_free(void *draft)
+{
+    struct draft *d = draft;
+    experiment_free(d->e);
+    db_tx_free(d->tx);
+    d->e = NULL;
+    d->tx = NULL;
+}
+
+int draft_check(struct draft *d, det_err *err)
+{
+    return check_slots(d->e, err);
 }
 
 // --- records
@@ -218,7 +258,7 @@ static const char *new_uuid(struct arena *arena)
     return text;
 }
 
-static void fill_rows(struct live_experiment *e, const struct create_input *in)
+static void fill_rows(struct live_experiment *e, const struct create_who *in)
 {
     const struct exp_config *cfg = &e->cfg;
     struct experiment *row = &e->row;
@@ -248,48 +288,22 @@ static void fill_rows(struct live_experiment *e, const struct create_input *in)
     };
 }
 
-struct live_experiment *create_experiment(struct master *m, const struct create_input *in,
-                                          struct diag_list *diags, struct db_tx *tx, det_err *err)
+struct live_experiment *draft_begin(struct draft *d, const struct create_input *in,
+                                    const struct create_who *who, struct db_tx *tx, det_err *err)
 {
-    struct live_experiment *e;
-    if (create_check(m, in, diags, &e, err)) return NULL;
-    fill_rows(e, in);
+    struct live_experiment *e = d->e;
+    fill_rows(e, who);
     db_config_save(tx, e->row.id, str_from(e->config_json), in->config);
     db_job_save(tx, &e->job);
-    e->search = search_new(&e->cfg);
-    search_set_pace(e->search, CHORE_TRIALS);
-    if (experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err)) {
-        experiment_free(e);
-        return NULL;
-    }
+    if (experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err)) return NULL;
+    d->e = NULL;
     return e;
 }
 
 // --- changing
 
-int create_save_config(struct live_experiment *e, struct db_tx *tx, det_err *err)
+void create_save_config(struct live_experiment *e, struct db_tx *tx)
 {
-    struct arena arena = ARENA_INIT;
-    struct str complete, original;
-    int rc = db_config_find(e->master->reader, e->row.id, &arena, &complete, &original, err);
-    if (!rc) {
-        keep_json(e, exp_config_write(&e->arena, &e->cfg, false));
-        db_config_save(tx, e->row.id, str_from(e->config_json), original);
-    }
-    arena_done(&arena);
-    return rc;
-}
-
-// --- going on
-
-int create_read_changed(struct live_experiment *e, struct str changes, struct str stored,
-                        struct diag_list *diags, det_err *err)
-{
-    const struct config_text below = {.source = "stored configuration", .text = stored};
-    const struct config_opts opts = {.source = "overrideConfig", .below = &below, .n_below = 1};
-    struct str text = {arena_strndup(&e->arena, changes.ptr, changes.len), changes.len};
-    int rc = read_config(e, text, &opts, diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    return rc ? rc : check_slots(e, err);
+    keep_json(e, exp_config_write(&e->arena, &e->cfg, false));
+    db_config_change(tx, e->row.id, str_from(e->config_json));
 }

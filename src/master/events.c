@@ -8,7 +8,7 @@
 #include "master/routes.h"
 #include "sys/log.h"
 
-enum { GATHER_US = 50000 };
+enum { GATHER_US = 50000, PIECE_BYTES = 64 << 10, MAX_BYTES = 16 << 20 };
 
 struct mark {
     enum event_kind kind;
@@ -26,13 +26,15 @@ struct events {
     struct loop_timer timer;
     struct mark *marks;
     size_t n, cap;
+    bool is_sending; // one flush at a time, or an older state of a record might come last
 };
 
-// What one transaction after another has brought; sent when all before it is durable.
+// What one transaction after another has brought; read when all before it is durable, and sent.
 struct flush {
     struct master *master;
     struct mark *marks;
-    size_t n;
+    size_t n, at;
+    struct buf out;
 };
 
 static int by_mark(const void *a, const void *b)
@@ -42,50 +44,82 @@ static int by_mark(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void send_all(struct master *m, const char *name, const struct field_table *table,
-                     const void *record, struct arena *arena)
+static void put_event(struct buf *out, const char *name, const struct field_table *table,
+                      const void *record, struct arena *arena)
 {
-    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct buf json = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
-    json_init(&w, &out, 0);
+    json_init(&w, &json, 0);
     api_put_record(&w, arena, table, record);
-    for (struct watcher *x = m->events->watchers; x; x = x->next)
-        http_send_event(x->stream, NULL, name, buf_str(&out));
-    buf_done(&out);
+    http_put_event(out, NULL, name, buf_str(&json));
+    buf_done(&json);
 }
 
-static void send_mark(struct master *m, const struct mark *mark)
+static void put_mark(struct buf *out, struct db_reader *r, const struct mark *mark)
 {
     struct arena arena = ARENA_INIT;
     struct experiment e;
     struct trial t;
-    if (mark->kind == EVENT_EXPERIMENT &&
-        !db_experiment_find(m->reader, mark->id, &arena, &e, NULL))
-        send_all(m, "experiment", &experiment_table, &e, &arena);
-    if (mark->kind == EVENT_TRIAL && !db_trial_find(m->reader, mark->id, &arena, &t, NULL))
-        send_all(m, "trial", &trial_table, &t, &arena);
+    if (mark->kind == EVENT_EXPERIMENT && !db_experiment_find(r, mark->id, &arena, &e, NULL))
+        put_event(out, "experiment", &experiment_table, &e, &arena);
+    if (mark->kind == EVENT_TRIAL && !db_trial_find(r, mark->id, &arena, &t, NULL))
+        put_event(out, "trial", &trial_table, &t, &arena);
     arena_done(&arena);
+}
+
+// A piece of it, in a thread that reads.
+static void read_some(void *ctx, void *own)
+{
+    struct flush *f = ctx;
+    for (; f->at < f->n && f->out.len < PIECE_BYTES; f->at++)
+        if (!f->at || by_mark(&f->marks[f->at], &f->marks[f->at - 1]))
+            put_mark(&f->out, own, &f->marks[f->at]);
+}
+
+static void flush_done(struct flush *f)
+{
+    struct events *v = f->master->events;
+    v->is_sending = false;
+    if (v->n && !v->timer.place) loop_timer_set(f->master->loop, &v->timer, 0);
+    free(f->marks);
+    buf_done(&f->out);
+    free(f);
+}
+
+static void send_some(void *ctx)
+{
+    struct flush *f = ctx;
+    struct events *v = f->master->events;
+    for (struct watcher *x = v->watchers; x; x = x->next)
+        http_stream_write(x->stream, buf_str(&f->out));
+    buf_clear(&f->out);
+    if (f->at == f->n || !v->watchers)
+        flush_done(f);
+    else
+        worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
 }
 
 static void on_durable(void *ctx, int code, const det_err *err)
 {
     struct flush *f = ctx;
     if (code) log_warn("changes are not shown: %s", err->msg);
-    for (size_t i = 0; !code && i < f->n; i++)
-        if (!i || by_mark(&f->marks[i], &f->marks[i - 1])) send_mark(f->master, &f->marks[i]);
-    free(f->marks);
-    free(f);
+    if (code)
+        flush_done(f);
+    else
+        worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
 }
 
 static void flush(void *ctx)
 {
     struct master *m = ctx;
     struct events *v = m->events;
+    if (v->is_sending || !v->n) return; // it comes when that is done
     struct flush *f = xmalloc(sizeof *f);
-    *f = (struct flush){m, v->marks, v->n};
+    *f = (struct flush){m, v->marks, v->n, 0, BUF_INIT(MAX_BYTES)};
     v->marks = NULL;
     v->n = v->cap = 0;
-    if (f->n) qsort(f->marks, f->n, sizeof *f->marks, by_mark);
+    v->is_sending = true;
+    qsort(f->marks, f->n, sizeof *f->marks, by_mark);
     db_tx_submit(db_tx_new(m->db), on_durable, f);
 }
 

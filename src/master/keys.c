@@ -2,7 +2,7 @@
 #include "master/keys.h"
 
 #include "base/assert.h"
-#include "base/hash.h"
+#include "master/api.h"
 #include "base/number.h"
 #include "sys/clock.h"
 
@@ -41,10 +41,7 @@ struct str key_scope(const char *key)
 
 static int64_t settle_id(const struct master *m, const char *key)
 {
-    struct hash_key secret;
-    struct str scope = key_scope(key);
-    memcpy(&secret, m->token_key, sizeof secret);
-    return (int64_t)hash_bytes(&secret, scope.ptr, scope.len);
+    return api_hash(m, key_scope(key));
 }
 
 static bool is_known(const struct live_allocation *a, const struct place *p)

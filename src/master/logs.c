@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "master/feed.h"
 #include "master/policy.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -132,106 +133,124 @@ void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, cons
 // --- out
 
 struct follower {
-    struct master *master;
-    struct http_stream *stream;
-    struct log_filter filter; // lists live in the arena
-    struct arena arena;
-    bool idle; // it has everything there is
+    struct feed *feed;
+    struct log_filter filter;
+    int64_t number; // of all followers there ever were
+    enum { FOLLOWS, TRIAL_ENDS, TRIAL_ENDED } trial;
     struct follower *next;
 };
 
-static void closed(void *ctx)
+static void unfollow(struct feed *feed)
 {
-    struct follower *f = ctx;
-    struct follower **at = &f->master->followers;
-    while (*at != f)
+    struct follower *f = feed->source, **at = &feed->master->followers;
+    while (*at && *at != f)
         at = &(*at)->next;
-    *at = f->next;
-    arena_done(&f->arena);
-    free(f);
+    if (*at) *at = f->next;
 }
 
-static void send_line(struct follower *f, const struct log_line *line, struct arena *arena)
+// When all that the trial's end has written is durable, no line can come any more.
+struct last_line {
+    struct master *master;
+    int64_t follower;
+};
+
+static void on_ended(void *ctx, int code, const det_err *err)
 {
-    struct buf out = BUF_INIT(1 << 20);
+    struct last_line *last = ctx;
+    struct follower *f = last->master->followers;
+    (void)code, (void)err;
+    while (f && f->number != last->follower)
+        f = f->next;
+    if (f) {
+        f->trial = TRIAL_ENDED;
+        feed_wake(f->feed);
+    }
+    free(last);
+}
+
+static void look(struct feed *feed)
+{
+    struct follower *f = feed->source;
+    struct master *m = feed->master;
+    if (f->trial != FOLLOWS || set_find(&m->trials, f->filter.trial_id)) return;
+    struct last_line *last = xmalloc(sizeof *last);
+    *last = (struct last_line){m, f->number};
+    f->trial = TRIAL_ENDS;
+    db_tx_submit(db_tx_new(m->db), on_ended, last);
+}
+
+static void put_line(struct buf *out, const struct log_line *line, struct arena *arena)
+{
+    struct buf json = BUF_INIT(16 << 20);
     struct json_writer w;
     char id[32];
     snprintf(id, sizeof id, "%lld", (long long)line->id);
-    json_init(&w, &out, 0);
+    json_init(&w, &json, 0);
     json_put_doc(&w, field_write(arena, &log_line_table, line, false));
-    http_send_event(f->stream, id, NULL, buf_str(&out));
-    buf_done(&out);
+    http_put_event(out, id, NULL, buf_str(&json));
+    buf_done(&json);
 }
 
-static void pull(void *ctx, struct http_stream *stream)
+static int next_lines(struct feed *feed, struct db_reader *r, det_err *err)
 {
-    struct follower *f = ctx;
+    struct follower *f = feed->source;
     struct arena arena = ARENA_INIT;
     struct db_list list = {0};
-    det_err err;
-    f->stream = stream;
-    // Whether it has ended is looked at first: then no line can come after the last one found.
-    bool ended = !set_find(&f->master->trials, f->filter.trial_id);
-    if (db_logs_list(f->master->reader, &f->filter, &arena, &list, &err))
-        log_warn("log of trial %lld: %s", (long long)f->filter.trial_id, err.msg);
+    int rc = db_logs_list(r, &f->filter, &arena, &list, err);
     const struct log_line *lines = list.items;
-    f->idle = !list.n && !ended;
-    for (size_t i = 0; i < list.n; i++) {
-        send_line(f, &lines[i], &arena);
+    for (size_t i = 0; !rc && i < list.n && feed->out.len < FEED_PIECE_BYTES; i++) {
+        put_line(&feed->out, &lines[i], &arena);
         f->filter.after_id = lines[i].id;
     }
-    if (!list.n && ended) {
-        http_send_event(stream, NULL, "end", STR("{}"));
-        http_stream_end(stream);
+    if (!rc && !list.n) {
+        feed->state = f->trial == TRIAL_ENDED ? FEED_ENDS : FEED_WAITS;
+        if (f->trial == TRIAL_ENDED) http_put_event(&feed->out, NULL, "end", STR("{}"));
     }
     arena_done(&arena);
+    return rc;
 }
 
-static const struct doc *keep(struct follower *f, const struct doc *list)
+static const struct doc *keep(struct feed *feed, const struct doc *list)
 {
-    return list ? doc_copy(&f->arena, list) : NULL;
+    return list ? doc_copy(&feed->arena, list) : NULL;
 }
 
-void logs_follow(struct http_request *req, const struct log_filter *filter)
+void logs_read_from(struct http_request *req, const struct log_filter *filter)
 {
-    struct master *m = req->user;
-    struct follower *f = xcalloc(1, sizeof *f);
-    f->master = m;
+    struct feed *feed = feed_new(
+        req, &(struct feed_opts){
+                 .next = next_lines, .before = look, .closed = unfollow, .content = HTTP_EVENTS});
+    struct follower *f = arena_alloc(&feed->arena, sizeof *f);
+    feed->source = f;
+    f->feed = feed;
     f->filter = *filter;
-    f->filter.levels = keep(f, filter->levels);
-    f->filter.ranks = keep(f, filter->ranks);
-    f->filter.stdtypes = keep(f, filter->stdtypes);
-    f->filter.sources = keep(f, filter->sources);
-    f->filter.search = filter->search ? arena_strdup(&f->arena, filter->search) : NULL;
+    f->filter.levels = keep(feed, filter->levels);
+    f->filter.ranks = keep(feed, filter->ranks);
+    f->filter.stdtypes = keep(feed, filter->stdtypes);
+    f->filter.sources = keep(feed, filter->sources);
+    f->filter.search = filter->search ? arena_strdup(&feed->arena, filter->search) : NULL;
     f->filter.newest_first = false;
     f->filter.limit = LINES_AT_ONCE;
-    f->next = m->followers;
-    m->followers = f;
-    const struct http_stream_opts opts = {.content_type = http_content_type(HTTP_EVENTS),
-                                          .pull = pull,
-                                          .closed = closed,
-                                          .ctx = f,
-                                          .max_queue = 64 << 20};
-    f->stream = http_stream_start(req, &opts);
 }
 
-static void wake(struct follower *f)
+int logs_follow(struct http_request *req, det_err *err)
 {
-    if (f->idle) pull(f, f->stream);
+    struct master *m = req->user;
+    struct follower *f = ((struct feed *)req->found)->source;
+    f->number = ++m->n_followers;
+    f->next = m->followers;
+    m->followers = f;
+    return feed_answer(req, err);
 }
 
 void logs_wake(struct master *m, int64_t trial_id)
 {
-    for (struct follower *f = m->followers, *next; f; f = next) {
-        next = f->next; // f may be gone
-        if (f->filter.trial_id == trial_id) wake(f);
-    }
+    for (struct follower *f = m->followers; f; f = f->next)
+        if (f->filter.trial_id == trial_id) feed_wake(f->feed);
 }
 
 void logs_wake_all(struct master *m)
 {
-    for (struct follower *f = m->followers, *next; f; f = next) {
-        next = f->next;
-        wake(f);
-    }
+    for (struct follower *f = m->followers; f; f = f->next)
+        feed_wake(f->feed);
 }

@@ -74,19 +74,20 @@ static int lock(struct master *m, det_err *err)
 
 // --- the database
 
-static int64_t read_number(struct master *m, const char *setting, int64_t otherwise)
+static int64_t read_number(struct master *m, struct db_reader *r, const char *setting,
+                           int64_t otherwise)
 {
     const char *text;
     int64_t x;
-    if (db_setting_find(m->reader, setting, &m->arena, &text, NULL)) return otherwise;
+    if (db_setting_find(r, setting, &m->arena, &text, NULL)) return otherwise;
     return number_to_int(str_from(text), 10, &x) ? x : otherwise;
 }
 
-static void read_cluster_id(struct master *m)
+static void read_cluster_id(struct master *m, struct db_reader *r)
 {
     uint8_t random[16];
     char *text = arena_alloc(&m->arena, UUID_TEXT_BYTES);
-    if (!db_setting_find(m->reader, "cluster_id", &m->arena, &m->cluster_id, NULL)) return;
+    if (!db_setting_find(r, "cluster_id", &m->arena, &m->cluster_id, NULL)) return;
     randombytes_buf(random, sizeof random);
     uuid_format(uuid_v4(random), text);
     m->cluster_id = text;
@@ -105,14 +106,14 @@ static void on_db(void *ctx, uint32_t events)
     loop_stop(m->loop);
 }
 
-static int open_db(struct master *m, det_err *err)
+static int open_db(struct master *m, struct db_reader **r, det_err *err)
 {
     int rc = db_open(arena_printf(&m->arena, "%s/det.db", m->data_dir), &m->db, err);
-    if (!rc) rc = db_reader_open(m->db, &m->reader, err);
-    if (!rc) rc = db_next_ids(m->reader, &m->next_experiment, &m->next_trial, &m->next_user, err);
+    if (!rc) rc = db_reader_open(m->db, r, err);
+    if (!rc) rc = db_next_ids(*r, &m->next_experiment, &m->next_trial, &m->next_user, err);
     if (rc) return rc;
-    m->next_token = read_number(m, "next_token", 1);
-    read_cluster_id(m);
+    m->next_token = read_number(m, *r, "next_token", 1);
+    read_cluster_id(m, *r);
     m->db_watch = (struct loop_watch){.fn = on_db, .ctx = m, .fd = db_fd(m->db)};
     return loop_watch(m->loop, &m->db_watch, EPOLLIN, err);
 }
@@ -219,20 +220,29 @@ static void on_time(void *ctx)
 
 // --- all of it
 
+// What the database knows, into memory. Later on the loop never reads: see workers.c.
+static int load(struct master *m, struct db_reader *r, det_err *err)
+{
+    int rc = auth_open(m, err);
+    if (!rc) rc = local_first_user(m, r, err);
+    if (!rc) rc = open_rm(m, err);
+    if (!rc) rc = reach_open(m, r, err);
+    if (!rc) rc = master_restore(m, r, err);
+    if (!rc) rc = sessions_load(m, r, err);
+    if (!rc) rc = local_announce(m, err);
+    if (!rc) erase_resume(m, r);
+    return rc;
+}
+
 static int open_all(struct master *m, det_err *err)
 {
+    struct db_reader *reader = NULL;
     int rc = make_dirs(m, err);
     if (!rc) rc = lock(m, err);
-    if (rc) return rc;
-    rc = open_db(m, err);
+    if (!rc) rc = open_db(m, &reader, err);
     if (!rc) rc = workers_open(m, err);
-    if (!rc) rc = auth_open(m, err);
-    if (!rc) rc = local_first_user(m, m->reader, err);
-    if (!rc) rc = open_rm(m, err);
-    if (!rc) rc = reach_open(m, err);
-    if (!rc) rc = master_restore(m, err);
-    if (!rc) rc = sessions_load(m, m->reader, err);
-    if (!rc) rc = local_announce(m, err);
+    if (!rc) rc = load(m, reader, err);
+    db_reader_close(reader);
     return rc;
 }
 
@@ -249,6 +259,7 @@ void master_free(struct master *m)
 {
     if (!m) return;
     drain(m);
+    db_forbid_reading(false);
     launch_close(m);
     waiters_close(m);
     settle_close(m);
@@ -267,7 +278,6 @@ void master_free(struct master *m)
     events_close(m);
     auth_close(m);
     rm_close(m->rm);
-    db_reader_close(m->reader);
     db_close(m->db);
     if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
     if (m->lock_fd >= 0) close(m->lock_fd);
@@ -288,7 +298,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->loop = loop_new(err);
     schedule_start(m);
     if (m->loop && !open_all(m, err)) {
-        erase_resume(m);
+        db_forbid_reading(true); // this is the loop's thread
         sweep_workdirs(m);
         loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
         return m;

@@ -79,18 +79,18 @@ static struct http_server *listen_on(struct master *m, int port, det_err *err)
     return http_server_new(m->loop, &opts, err);
 }
 
-static int last_port(struct master *m)
+static int last_port(struct master *m, struct db_reader *r)
 {
     const char *text;
     int64_t port;
-    if (db_setting_find(m->reader, "port", &m->arena, &text, NULL)) return 0;
+    if (db_setting_find(r, "port", &m->arena, &text, NULL)) return 0;
     return number_to_int(str_from(text), 10, &port) ? (int)port : 0;
 }
 
 // Tasks that run on know the address of last time, so that one is tried first.
-static int open_server(struct master *m, det_err *err)
+static int open_server(struct master *m, struct db_reader *r, det_err *err)
 {
-    int last = m->opts.port ? 0 : last_port(m);
+    int last = m->opts.port ? 0 : last_port(m, r);
     char text[32];
     if (last) m->server = listen_on(m, last, err);
     if (!m->server) m->server = listen_on(m, m->opts.port, err);
@@ -102,10 +102,10 @@ static int open_server(struct master *m, det_err *err)
     return 0;
 }
 
-int reach_open(struct master *m, det_err *err)
+int reach_open(struct master *m, struct db_reader *r, det_err *err)
 {
     int rc = make_certificate(m, err);
-    if (!rc) rc = open_server(m, err);
+    if (!rc) rc = open_server(m, r, err);
     if (!rc) rc = publish_certificate(m, err);
     if (!rc) set_address(m);
     return rc;

@@ -19,11 +19,11 @@ static void restore_allocation(struct live_trial *t, const struct allocation *ro
 }
 
 // Runs that had not ended, by trial: there is never more than one.
-static int find_runs(struct master *m, struct arena *arena, struct set *out, det_err *err)
+static int find_runs(struct db_reader *r, struct arena *arena, struct set *out, det_err *err)
 {
     const struct db_filter live = {.unfinished = true};
     struct db_list list;
-    int rc = db_allocations_list(m->reader, &live, NULL, arena, &list, err);
+    int rc = db_allocations_list(r, &live, NULL, arena, &list, err);
     for (size_t i = 0; !rc && i < list.n; i++) {
         struct allocation *run = &((struct allocation *)list.items)[i];
         if (!set_find(out, run->trial_id)) set_add(out, run->trial_id, run);
@@ -31,15 +31,14 @@ static int find_runs(struct master *m, struct arena *arena, struct set *out, det
     return rc;
 }
 
-static int restore_trials(struct live_experiment *e, const struct set *runs, struct arena *arena,
-                          det_err *err)
+static int restore_trials(struct live_experiment *e, struct db_reader *r, const struct set *runs,
+                          struct arena *arena, det_err *err)
 {
-    struct master *m = e->master;
     const struct db_filter live = {.experiment_id = e->row.id, .unfinished = true};
     struct db_list trials;
-    int rc = db_trials_list(m->reader, &live, NULL, arena, &trials, err);
+    int rc = db_trials_list(r, &live, NULL, arena, &trials, err);
     for (size_t i = 0; !rc && i < trials.n; i++) {
-        struct live_trial *t = trial_restore(e, &((const struct trial *)trials.items)[i]);
+        struct live_trial *t = trial_restore(e, r, &((const struct trial *)trials.items)[i]);
         set_add(&e->trials, t->row.number, t);
         const struct allocation *run = set_find(runs, t->row.id);
         if (run) restore_allocation(t, run);
@@ -47,22 +46,21 @@ static int restore_trials(struct live_experiment *e, const struct set *runs, str
     return rc;
 }
 
-static int restore_experiment(struct live_experiment *e, const struct set *runs,
-                              struct arena *arena, det_err *err)
+static int restore_experiment(struct live_experiment *e, struct db_reader *r,
+                              const struct set *runs, struct arena *arena, det_err *err)
 {
-    struct master *m = e->master;
     struct str complete, original, snapshot;
-    int rc = db_config_find(m->reader, e->row.id, arena, &complete, &original, err);
-    if (!rc) rc = create_read_stored(e, complete, err);
-    if (!rc) rc = db_job_find(m->reader, e->row.job_id, &e->arena, &e->job, err);
-    if (!rc) rc = db_searcher_find(m->reader, e->row.id, arena, &snapshot, err);
+    int rc = db_config_find(r, e->row.id, arena, &complete, &original, err);
+    if (!rc) rc = create_read_stored(e, r, complete, err);
+    if (!rc) rc = db_job_find(r, e->row.job_id, &e->arena, &e->job, err);
+    if (!rc) rc = db_searcher_find(r, e->row.id, arena, &snapshot, err);
     if (!rc) {
         e->search = search_restore(&e->cfg, snapshot, err);
         rc = e->search ? 0 : DET_ECORRUPT;
     }
     if (!rc) search_set_pace(e->search, CHORE_TRIALS);
-    if (!rc) rc = restore_trials(e, runs, arena, err);
-    if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, err);
+    if (!rc) rc = restore_trials(e, r, runs, arena, err);
+    if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, r, err);
     return rc;
 }
 
@@ -110,20 +108,20 @@ static void end_lost(struct master *m)
     free(lost.items);
 }
 
-int master_restore(struct master *m, det_err *err)
+int master_restore(struct master *m, struct db_reader *r, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     const struct db_filter live = {.unfinished = true};
     struct db_list list;
     struct set runs = {0};
     det_err why;
-    int rc = find_runs(m, &arena, &runs, err);
-    if (!rc) rc = db_experiments_list(m->reader, &live, NULL, &arena, &list, err);
+    int rc = find_runs(r, &arena, &runs, err);
+    if (!rc) rc = db_experiments_list(r, &live, NULL, &arena, &list, err);
     for (size_t i = 0; !rc && i < list.n; i++) {
         const struct experiment *row = &((const struct experiment *)list.items)[i];
         struct live_experiment *e = experiment_new(m);
         create_copy_row(e, row);
-        if (restore_experiment(e, &runs, &arena, &why)) {
+        if (restore_experiment(e, r, &runs, &arena, &why)) {
             give_up(m, row, &why);
             experiment_free(e);
         } else {

@@ -50,18 +50,14 @@ static void on_durable(void *ctx, int code, const det_err *err)
     free(u);
 }
 
-void settle_release(struct unsettled *u)
+// The transaction with the record has been submitted: one behind it ends later.
+static void on_submitted(void *ctx)
 {
-    // The transaction with the record has been submitted: one behind it ends later.
+    struct unsettled *u = ctx;
     db_tx_submit_must(db_tx_new(u->master->db), on_durable, u);
 }
 
-static void on_submitted(void *ctx)
-{
-    settle_release(ctx);
-}
-
-struct unsettled *settle_hold(struct master *m, enum settle_noun noun, int64_t id)
+void settle_begin(struct master *m, enum settle_noun noun, int64_t id)
 {
     struct unsettled *u = xcalloc(1, sizeof *u);
     *u = (struct unsettled){.next = m->unsettled,
@@ -70,12 +66,7 @@ struct unsettled *settle_hold(struct master *m, enum settle_noun noun, int64_t i
                             .id = id,
                             .timer = {.fn = on_submitted, .ctx = u}};
     m->unsettled = u;
-    return u;
-}
-
-void settle_begin(struct master *m, enum settle_noun noun, int64_t id)
-{
-    loop_timer_set(m->loop, &settle_hold(m, noun, id)->timer, 0);
+    loop_timer_set(m->loop, &u->timer, 0);
 }
 
 bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id)

@@ -55,7 +55,8 @@ struct live_trial {
     int64_t last_failure_status, last_failure_steps; // of the run before; status 0: it did not fail
     int64_t checkpoint_steps;                        // batches trained in the latest checkpoint
     bool retries_off;                                // a log policy said so
-    uint64_t policies_seen;                          // bits, by their place in the configuration
+    bool was_invalid;       // its latest run said so, before the experiment was continued
+    uint64_t policies_seen; // bits, by their place in the configuration
     struct live_trial *next_ended;
 };
 
@@ -77,10 +78,13 @@ struct live_experiment {
     bool telling;
     struct live_trial *ended;                       // in this event; freed when it is over
     struct live_allocation *first_wish, *last_wish; // that the scheduler has not granted yet
+    int64_t n_wishes;
     int64_t untold;           // trials from this number on do not know its state; 0: all do
     struct loop_timer chores; // see chores.c
     bool chores_wait;         // for the transaction before
-    int group;                // of the scheduler's latest view
+    bool ends;                // nothing is left of it but to choose which checkpoints are kept
+    struct end_waiter *end_waiters; // requests that are answered when its end is durable
+    int group;                      // of the scheduler's latest view
 };
 
 struct follower;
@@ -100,7 +104,6 @@ struct master {
     struct loop *loop;
     struct worker *workers[N_WORK];
     struct db *db;
-    struct db_reader *reader;
     struct rm *rm;
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
@@ -123,6 +126,7 @@ struct master {
     _Atomic uint64_t n_settled;
     uint64_t settled[1024]; // see settle.c
     struct follower *followers;
+    int64_t n_followers;   // so far
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
@@ -143,8 +147,9 @@ void workers_close(struct master *m);
 
 // --- reach.c
 
-int reach_open(struct master *m, det_err *err); // m->server and where it is: m->url, m->cert_*
-void reach_renew(struct master *m);             // the files of the certificate have changed
+int reach_open(struct master *m, struct db_reader *r,
+               det_err *err);       // m->server and where it is: m->url, m->cert_*
+void reach_renew(struct master *m); // the files of the certificate have changed
 
 // --- experiment.c
 
@@ -162,9 +167,12 @@ int experiment_tell(struct live_experiment *e, const struct search_event *event,
 int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
                   struct db_tx *tx, det_err *err);
 
-// The last thing before a transaction is submitted: ends it if it is stopping and nothing is left
-// of it. e and those of its trials that have ended are gone afterwards.
-void experiment_settle(struct live_experiment *e, struct db_tx *tx);
+// The last thing before a transaction is submitted: those of its trials that have ended are gone
+// afterwards, and if it is stopping and nothing is left of it, it will end.
+void experiment_settle(struct live_experiment *e);
+void experiment_end(struct live_experiment *e); // now; e is gone
+// Answers a request that waits (http_later) when the end of e, which ends, is durable.
+void experiment_await_end(struct live_experiment *e, struct http_request *req);
 
 void experiment_save(struct live_experiment *e, struct db_tx *tx);
 
@@ -184,9 +192,6 @@ void chores_begin(struct live_experiment *e);
 
 // The transaction that is being put together, and submitted before the loop turns, writes it.
 void settle_begin(struct master *m, enum settle_noun noun, int64_t id);
-// The same if that takes longer: what was submitted before settle_release() writes it.
-struct unsettled *settle_hold(struct master *m, enum settle_noun noun, int64_t id);
-void settle_release(struct unsettled *u);
 // It has been written, and that is durable, without any of the above.
 void settle_mark(struct master *m, enum settle_noun noun, int64_t id);
 
@@ -200,7 +205,8 @@ void settle_close(struct master *m);
 
 struct live_trial *trial_new(struct live_experiment *e); // not yet in any set
 void trial_free(struct live_trial *t);
-struct live_trial *trial_restore(struct live_experiment *e, const struct trial *row); // likewise
+struct live_trial *trial_restore(struct live_experiment *e, struct db_reader *r,
+                                 const struct trial *row); // likewise
 void trial_create(struct live_experiment *e, const struct search_op *op, struct db_tx *tx);
 void trial_do(struct live_trial *t, enum trial_event event, struct db_tx *tx);
 
@@ -219,7 +225,7 @@ void trial_forget_reports(struct live_trial *t);
 // --- continue.c
 
 // Trials of before the experiment was continued that its search has not come to yet.
-int continue_find_earlier(struct live_experiment *e, det_err *err);
+int continue_find_earlier(struct live_experiment *e, struct db_reader *r, det_err *err);
 
 // Tells the search how a trial that is complete ended.
 void continue_tell(struct live_trial *t, struct db_tx *tx);
@@ -265,8 +271,14 @@ void launch_close(struct master *m);
 
 void schedule_soon(struct master *m);
 void schedule_start(struct master *m);
-// Why an allocation still waits, in words.
-void schedule_explain(struct master *m, const struct live_allocation *a, struct buf *out);
+
+// What the scheduler sees now, and why something still waits, in words: that may be found out by
+// another thread, which does not need the allocations any more.
+struct picture *picture_take(struct master *m);
+void picture_free(struct picture *p);
+#define PICTURE_NONE SIZE_MAX
+size_t picture_find(const struct picture *p, const struct live_allocation *a); // or PICTURE_NONE
+void picture_explain(struct picture *p, size_t request, struct buf *out);
 
 // --- logs.c
 
@@ -277,9 +289,9 @@ void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, cons
 
 // --- retention.c
 
-// Deletes the checkpoints that the policy does not keep.
+// Deletes the checkpoints that the policy does not keep; then experiment_end() is called.
 void retention_apply(struct live_experiment *e);
 
 // --- restore.c
 
-int master_restore(struct master *m, det_err *err);
+int master_restore(struct master *m, struct db_reader *r, det_err *err);

@@ -379,6 +379,25 @@ int requests_tell(struct str story)
     return status;
 }
 
+void requests_tell_all(void)
+{
+    size_t n;
+    const struct named_row *rows = all_rows(&n);
+    for (const char *who = "autn"; *who; who++)
+        for (size_t i = 0; i < n; i++) {
+            struct buf story = BUF_INIT(1024);
+            buf_printf(&story, "%s\n%c\n{}", rows[i].name, *who);
+            requests_tell(buf_str(&story));
+            buf_done(&story);
+        }
+}
+
+void requests_read_on_the_loop(void)
+{
+    struct db_reader *reader;
+    if (!db_reader_open(m->db, &reader, NULL)) db_reader_close(reader);
+}
+
 size_t requests_crowd(void)
 {
     return m ? m->experiments.n : 0;
