@@ -106,6 +106,7 @@ void db_sessions_delete_of_allocation(struct db_tx *tx, const char *allocation_i
 void db_sessions_delete_expired(struct db_tx *tx, int64_t now_us);
 void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash);
 void db_setting_save(struct db_tx *tx, const char *name, const char *value);
+void db_setting_delete(struct db_tx *tx, const char *name);
 
 // --- reading
 
@@ -205,6 +206,12 @@ struct stored_session {
 int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err);
 int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                       struct db_list *out, det_err *err);
+// Settings whose names begin with prefix.
+struct setting {
+    const char *name, *value;
+};
+int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, struct db_list *out,
+                     det_err *err);
 // Names of checkpoints that some trial started from.
 int db_warm_starts_list(struct db_reader *r, struct arena *a,
                         struct db_list *out, // of const char *

@@ -275,6 +275,22 @@ int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, 
     return 0;
 }
 
+int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, struct db_list *out,
+                     det_err *err)
+{
+    struct growing list = {.arena = a, .size = sizeof(struct setting)};
+    const struct value value = of_text(prefix);
+    sqlite3_stmt *s = start(r, SQL_SETTINGS_LIST, &value, 1, err);
+    int rc = SQLITE_ERROR;
+    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        *(struct setting *)grow(&list) =
+            (struct setting){column_text(s, 0, a), column_text(s, 1, a)};
+    if (rc != SQLITE_DONE) return fail(r, err);
+    sqlite3_reset(s);
+    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    return 0;
+}
+
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
 {
     return list_texts(r, SQL_LABELS_LIST, a, out, err);

@@ -80,6 +80,9 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(PASSWORD_FIND, N_NOUN, "SELECT hash FROM passwords WHERE userId = ?1")                     \
     S(SETTING_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES(?1, ?2)")                    \
     S(PROBE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('probe', zeroblob(65536))")         \
+    S(SETTING_DELETE, N_NOUN, "DELETE FROM settings WHERE name = ?1")                            \
+    S(SETTINGS_LIST, N_NOUN,                                                                     \
+      "SELECT name, value FROM settings WHERE substr(name, 1, length(?1)) = ?1")                 \
     S(SETTING_FIND, N_NOUN, "SELECT value FROM settings WHERE name = ?1")                        \
     S(KEY_USE, N_NOUN, "INSERT INTO keys VALUES(?1, ?2)")                                        \
     S(KEY_FIND, N_NOUN, "SELECT 1 FROM keys WHERE key = ?1")                                     \

@@ -216,6 +216,11 @@ void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash)
     op_text(tx, add_id(tx, SQL_PASSWORD_SAVE, user_id, 2), hash);
 }
 
+void db_setting_delete(struct db_tx *tx, const char *name)
+{
+    add_text(tx, SQL_SETTING_DELETE, name, 1);
+}
+
 void db_setting_save(struct db_tx *tx, const char *name, const char *value)
 {
     op_text(tx, add_text(tx, SQL_SETTING_SAVE, name, 2), value);

@@ -197,7 +197,7 @@ static int read_both(struct draft *d, struct db_reader *r, struct str changes, d
     int rc = db_config_find(r, e->row.id, &e->arena, &stored, &d->original, err);
     const struct config_text below = {.source = "stored configuration", .text = stored};
     const struct config_opts opts = {.source = "overrideConfig", .below = &below, .n_below = 1};
-    if (!rc) rc = create_read_config(e, changes, &opts, &d->diags, err);
+    if (!rc) rc = create_read_config(e, changes, &opts, false, &d->diags, err);
     const struct doc *before = rc ? NULL : read_json(d->arena, stored);
     const struct doc *now = rc ? NULL : read_json(d->arena, str_from(e->config_json));
     if (!rc) rc = check_changes(e, before, now, err);

@@ -151,11 +151,11 @@ static int choose_start(struct live_experiment *e, struct db_reader *r, det_err 
 }
 
 int create_read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
-                       struct diag_list *diags, det_err *err)
+                       bool lenient, struct diag_list *diags, det_err *err)
 {
     struct str copy = {arena_strndup(&e->arena, text.ptr, text.len), text.len};
     int rc = read_config(e, copy, opts, diags, err);
-    if (!rc) rc = policies_open(e, err);
+    if (!rc) rc = policies_open(e, lenient, err);
     return rc ? rc : choose_storage(e, err);
 }
 
@@ -164,7 +164,7 @@ int create_read_stored(struct live_experiment *e, struct db_reader *r, struct st
 {
     struct diag_list diags = DIAG_INIT(&e->arena);
     const struct config_opts opts = {.source = "stored configuration"};
-    int rc = create_read_config(e, config, &opts, &diags, err);
+    int rc = create_read_config(e, config, &opts, true, &diags, err);
     return rc ? rc : choose_start(e, r, err);
 }
 
@@ -219,7 +219,7 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
     };
     e->row.kind = in->kind;
-    int rc = create_read_config(e, in->config, &opts, &d->diags, err);
+    int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
     if (!rc) rc = choose_start(e, r, err);
     if (!rc) rc = check_context(e, in->context, err);
     if (rc) {

@@ -49,9 +49,9 @@ struct live_experiment *draft_go_on(struct draft *d, struct db_tx **tx, det_err 
 
 // --- for continue.c and restore.c
 
-// Reads a configuration, its patterns and its place for checkpoints into e.
+// Reads a configuration, its patterns and its place for checkpoints into e. lenient: see policy.h.
 int create_read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
-                       struct diag_list *diags, det_err *err);
+                       bool lenient, struct diag_list *diags, det_err *err);
 
 // The configuration as the database has it, into e.
 int create_read_stored(struct live_experiment *e, struct db_reader *r, struct str config,

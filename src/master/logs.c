@@ -1,118 +1,13 @@
-// Unit logs.c: output of tasks into the database, and from there to those who follow it.
+// Unit logs.c: what the master says in the log of a trial, and those who follow it.
 #include "master/logs.h"
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "master/feed.h"
-#include "master/policy.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
 enum { LINES_AT_ONCE = 500 };
-
-// --- in
-
-// "WARNING: ..." says its level.
-static enum log_level level_of(struct str text)
-{
-    static const struct {
-        struct str word;
-        enum log_level level;
-    } words[] = {
-        {{"TRACE:", 6}, LOG_LEVEL_TRACE}, {{"DEBUG:", 6}, LOG_LEVEL_DEBUG},
-        {{"INFO:", 5}, LOG_LEVEL_INFO},   {{"WARNING:", 8}, LOG_LEVEL_WARNING},
-        {{"ERROR:", 6}, LOG_LEVEL_ERROR}, {{"CRITICAL:", 9}, LOG_LEVEL_CRITICAL},
-    };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (str_starts(text, words[i].word)) return words[i].level;
-    return LOG_LEVEL_INFO;
-}
-
-// Texts end at the first NUL, which a task may well print.
-static const char *line_text(const struct task_line *line, struct arena *arena)
-{
-    char *text = arena_alloc(arena, line->text.len + 2);
-    for (size_t i = 0; i < line->text.len; i++)
-        text[i] = line->text.ptr[i] ? line->text.ptr[i] : ' ';
-    if (!line->partial) text[line->text.len] = '\n';
-    return text;
-}
-
-static void add_line(struct live_allocation *a, const struct task_line *line, struct arena *arena,
-                     struct db_tx *tx)
-{
-    static const char *const streams[] = {"stdout", "stderr", NULL};
-    const struct log_line row = {
-        .trial_id = a->row.trial_id,
-        .time_us = line->time_us,
-        .level = level_of(line->text),
-        .rank = {line->stream != TASK_SHIM, line->rank},
-        .allocation_id = a->row.id,
-        .source = line->stream == TASK_SHIM ? "shim" : "task",
-        .stdtype = streams[line->stream],
-        .log = line_text(line, arena),
-    };
-    db_log_add(tx, &row);
-    if (line->stream != TASK_SHIM) policies_apply(a->trial, row.log, tx);
-}
-
-struct wake {
-    struct master *master;
-    int64_t trial_id;
-};
-
-static void on_durable(void *ctx, int code, const det_err *err)
-{
-    struct wake *w = ctx;
-    if (code) log_warn("log of trial %lld: %s", (long long)w->trial_id, err->msg);
-    logs_wake(w->master, w->trial_id);
-    free(w);
-}
-
-// Reads one page. False: there is no more.
-static bool pull_page(struct live_allocation *a, struct db_tx *tx)
-{
-    struct master *m = a->trial->experiment->master;
-    struct arena arena = ARENA_INIT;
-    struct task_page page;
-    det_err err;
-    bool more = false;
-    if (rm_read_log(m->rm, a->row.token, a->row.log_offset, &arena, &page, &err)) {
-        log_warn("allocation %s: %s", a->row.id, err.msg);
-    } else {
-        if (page.n_lost_bytes)
-            logs_say(a->trial, LOG_LEVEL_WARNING, tx, "%lld bytes of output were too much to keep",
-                     (long long)page.n_lost_bytes);
-        for (size_t i = 0; i < page.lines.n; i++)
-            add_line(a, &page.lines.items[i], &arena, tx);
-        more = page.lines.n > 0;
-        a->row.log_offset = page.next;
-    }
-    arena_done(&arena);
-    return more;
-}
-
-void logs_pull(struct live_allocation *a, struct db_tx *tx)
-{
-    struct master *m = a->trial->experiment->master;
-    struct db_tx *own = tx ? NULL : db_tx_new(m->db);
-    bool any = false;
-    if (!tx && db_is_full(m->db)) { // it is kept where it is until there is space
-        db_tx_free(own);
-        return;
-    }
-    while (pull_page(a, tx ? tx : own))
-        any = true;
-    if (tx) return; // who began it saves the offset
-    if (!any) {
-        db_tx_free(own);
-        return;
-    }
-    struct wake *w = xmalloc(sizeof *w);
-    *w = (struct wake){m, a->row.trial_id};
-    allocation_save(a, own);
-    db_tx_submit_must(own, on_durable, w);
-}
 
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
 {

@@ -9,6 +9,7 @@
 #include "master/events.h"
 #include "master/local.h"
 #include "master/logs.h"
+#include "master/pull.h"
 #include "master/routes.h"
 #include "master/state.h"
 #include "master/sweep.h"
@@ -214,6 +215,7 @@ static void on_time(void *ctx)
 {
     struct master *m = ctx;
     logs_wake_all(m);
+    pull_waiting(m);
     if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_is_full(m->db)) clean(m);
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
 }
@@ -258,6 +260,7 @@ static void drain(struct master *m)
 void master_free(struct master *m)
 {
     if (!m) return;
+    m->closes = true;
     drain(m);
     db_forbid_reading(false);
     launch_close(m);

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "master/policy.h"
 #include "sys/log.h"
 
 static void restore_allocation(struct live_trial *t, const struct allocation *row)
@@ -132,6 +133,7 @@ int master_restore(struct master *m, struct db_reader *r, det_err *err)
     }
     set_done(&runs);
     arena_done(&arena);
+    if (!rc) rc = policies_restore(m, r, err);
     if (rc) return rc;
     log_info("%zu experiments and %zu trials are live", m->experiments.n, m->trials.n);
     end_lost(m);

@@ -34,6 +34,9 @@ struct live_allocation {
     struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
     char *workdir;
+    bool pulls, pull_again; // its output: see pull.c
+    bool has_exited;        // and will end when all of its output is stored
+    struct task_exit exit;
 };
 
 // How far a group's reports have come, in this run.
@@ -55,8 +58,9 @@ struct live_trial {
     int64_t last_failure_status, last_failure_steps; // of the run before; status 0: it did not fail
     int64_t checkpoint_steps;                        // batches trained in the latest checkpoint
     bool retries_off;                                // a log policy said so
-    bool was_invalid;       // its latest run said so, before the experiment was continued
-    uint64_t policies_seen; // bits, by their place in the configuration
+    bool was_invalid; // its latest run said so, before the experiment was continued
+    uint64_t policies_seen, policies_slow; // bits, by their place in the configuration
+    bool lines_left_out;                   // from looking for log policies
     struct live_trial *next_ended;
 };
 
@@ -96,6 +100,7 @@ enum work_kind {
     WORK_READ,  // the database; the threads have a db_reader each
     WORK_FILES, // archives, directories
     WORK_HASH,  // passwords
+    WORK_LOGS,  // output of tasks
     N_WORK
 };
 
@@ -130,6 +135,7 @@ struct master {
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
+    bool closes;       // what is under way comes to an end, nothing new begins
     det_err failure;   // why it stopped; code 0: it was asked to
 };
 
@@ -244,6 +250,7 @@ void allocation_preempt(struct live_allocation *a, bool spare, struct db_tx *tx)
 void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *tx);
 
 void allocation_on_rm(struct master *m, const struct rm_event *event);
+void allocation_exited(struct live_allocation *a); // has_exited, and all is known about it
 
 // Signals that were given before a restart are given again.
 void allocation_resume(struct live_allocation *a);
@@ -282,8 +289,6 @@ void picture_explain(struct picture *p, size_t request, struct buf *out);
 
 // --- logs.c
 
-// Copies new output of a task into its log. tx NULL: in a transaction of its own.
-void logs_pull(struct live_allocation *a, struct db_tx *tx);
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "master/events.h"
+#include "master/policy.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <math.h>
@@ -156,6 +157,7 @@ static void finish(struct live_trial *t, enum run_state state, enum search_exit 
     t->row.state = state;
     t->row.end_us = clock_unix_us();
     trial_save(t, tx);
+    policies_forget(t, tx);
     log_info("trial %lld: %s%s%s", (long long)t->row.id, run_state_names[state],
              t->row.reason ? ": " : "", t->row.reason ? t->row.reason : "");
     set_remove(&e->trials, t->row.number);

@@ -21,6 +21,7 @@ int workers_open(struct master *m, det_err *err)
         [WORK_READ] = {.n_threads = 3, .open = open_reader, .close = close_reader, .ctx = m->db},
         [WORK_FILES] = {.n_threads = 2},
         [WORK_HASH] = {.n_threads = 2}, // each takes 64 MB while it hashes
+        [WORK_LOGS] = {.n_threads = 2},
     };
     for (int i = 0; i < N_WORK; i++) {
         m->workers[i] = worker_new(m->loop, &opts[i], err);

@@ -308,11 +308,3 @@ int rm_forget(struct rm *rm, int64_t token, det_err *err)
     alloc_free(rm, a);
     return det_ok(err);
 }
-
-int rm_read_log(struct rm *rm, int64_t token, int64_t offset, struct arena *arena,
-                struct task_page *out, det_err *err)
-{
-    const struct alloc *a = find(rm, token);
-    if (!a) return no_such(token, err);
-    return task_log_read(a->seen.dir, offset, arena, out, err);
-}

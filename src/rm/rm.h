@@ -1,5 +1,5 @@
 // rm/rm.h: the resource manager of this machine: its slots, and the allocations that run on them.
-//   rm_open  rm_close  rm_fd  rm_next  rm_start  rm_kill  rm_forget  rm_find  rm_read_log
+//   rm_open  rm_close  rm_fd  rm_next  rm_start  rm_kill  rm_forget  rm_find
 //   rm_slots  rm_enable_slot  rm_agent
 //
 // An allocation is a right to run one task, used at most once. Its token is a number that the owner
@@ -41,7 +41,7 @@ int rm_fd(const struct rm *rm);
 
 enum rm_event_kind {
     RM_STARTED, // the shim is there
-    RM_LOG,     // rm_read_log() has something new; may come without reason
+    RM_LOG,     // task_log_read() has something new; may come without reason
     RM_EXITED,  // it is over; the slots are free
 };
 
@@ -87,7 +87,7 @@ int rm_forget(struct rm *rm, int64_t token, det_err *err);
 struct rm_alloc {
     int64_t token;
     bool running; // no RM_EXITED yet
-    const char *dir;
+    const char *dir; // see task/task.h
     int n_slots;
 };
 
@@ -95,10 +95,6 @@ struct rm_alloc {
 const struct rm_alloc *rm_find(const struct rm *rm, int64_t token);
 size_t rm_count(const struct rm *rm);
 const struct rm_alloc *rm_at(const struct rm *rm, size_t index); // in the order of the tokens
-
-// As task_log_read(). The offset is the owner's to keep.
-int rm_read_log(struct rm *rm, int64_t token, int64_t offset, struct arena *arena,
-                struct task_page *out, det_err *err);
 
 struct rm_slot {
     int id;           // 0, 1, ...

@@ -382,6 +382,37 @@ def test_log_policies(det):
         expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
 
 
+def test_log_policies_outlive_the_master(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "echo CUDA out of memory; until test -e go; do sleep 0.05; done; exit 3"\nsearcher: {name: single}\n'
+                     'max_restarts: 3\nlog_policies: [{name: oom, pattern: "out of mem.*", action: cancel_retries}]')
+        m.wait_line(1, "log policy 'oom' matches")
+        m.kill()
+        m.start()
+        with open(os.path.join(m.data, 'work', '1', 'go'), 'w'):
+            pass
+        m.wait_experiment(e, 'STATE_ERROR')
+        expect('runs', len(m.allocations(1)), 1)
+        expect('said once', sum("'oom' matches" in line for line in m.lines(1)), 1)
+
+
+def test_patterns_that_take_too_long_are_given_up(det):
+    """A search for this in 64 KB of one letter takes hours; others are answered meanwhile, and the run ends as it should."""
+    with Master(det) as m:
+        e = m.create('entrypoint: "head -c 60000 /dev/zero | tr \'\\\\0\' a; echo; echo the end; exit 1"\nsearcher: {name: single}\n'
+                     'max_restarts: 1\nlog_policies: [{name: slow, pattern: "(?:.*?){9}[qr]", action: cancel_retries}, '
+                     '{name: last, pattern: "^the end$"}]')
+        m.wait_experiment(e, 'STATE_ERROR')
+        lines = m.lines(1)
+        expect('given up', sum(x.startswith("log policy 'slow': its pattern takes too long") for x in lines), 1)
+        expect('the others count', sum(x.startswith("log policy 'last' matches") for x in lines), 1)
+        expect('no decision without a match', len(m.allocations(1)), 2)
+        for pattern in ('((((((a{1,200}){1,200}){1,200}){1,200}){1,200}){1,200})', 'a' * 1001):
+            status, why = m.call('POST', 'experiments', {'config': 'entrypoint: a\nsearcher: {name: single}\n'
+                                                         f'log_policies: [{{name: x, pattern: "{pattern}"}}]'})
+            expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
+
+
 def test_watching_changes(det):
     with Master(det) as m:
         c = http.client.HTTPConnection(m.host, timeout=60)

@@ -137,14 +137,6 @@ const struct rm_alloc *rm_find(const struct rm *rm, int64_t token)
     return f ? &f->seen : NULL;
 }
 
-int rm_read_log(struct rm *rm, int64_t token, int64_t offset, struct arena *arena,
-                struct task_page *out, det_err *err)
-{
-    (void)rm, (void)token, (void)arena, (void)err;
-    *out = (struct task_page){.next = offset};
-    return 0;
-}
-
 const struct rm_slot *rm_slots(const struct rm *rm, size_t *n)
 {
     *n = N_SLOTS;

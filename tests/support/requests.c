@@ -277,11 +277,22 @@ static int send_request(const struct http_route *row, struct str how, struct str
     return (int)status;
 }
 
+// What was set off comes to its end.
+static void let_go(void)
+{
+    for (int i = 0; i < 12; i++) {
+        loop_run_once(m->loop, 0);
+        workers_drain(m);
+        db_wait(m->db);
+    }
+}
+
 static int act(struct str text)
 {
     struct str line = str_cut(&text, '\n');
     if (str_starts(line, STR("exit"))) {
         fake_rm_exit(m->rm, line.len > 5 ? line.ptr[5] - '0' : 0);
+        let_go();
         return 0;
     }
     struct str how = str_cut(&text, '\n');
@@ -326,11 +337,7 @@ static void make_experiment(void)
     buf_printf(&story, "POST /api/v1/experiments\nu\n{\"config\": \"%s\"}", config);
     act(buf_str(&story));
     buf_done(&story);
-    for (int i = 0; i < 5; i++) { // to the start of its tasks
-        loop_run_once(m->loop, 0);
-        workers_drain(m);
-        db_wait(m->db);
-    }
+    let_go(); // to the start of its tasks
 }
 
 static const char *new_session(int64_t user)

@@ -73,9 +73,7 @@ static void test_master__refuses_groups_without_number(void **state)
     ",\"metrics\":{\"loss\":" loss "}}]}"
 
 // Of the tasks of both trials; then the next run of the first one is the oldest.
-#define SOME_TURNS LOOK END LOOK END LOOK END LOOK END LOOK
-#define LOOK "GET /api/v1/slots\na\n"
-#define TWO_EXITS "exit 3" END SOME_TURNS END "exit 3" END SOME_TURNS
+#define TWO_EXITS "exit 3" END "exit 3"
 
 // What a run that failed had reported beyond the point where the next one goes on is gone; what the
 // present run has reported stays, also when it begins to report something else.

@@ -114,7 +114,7 @@ static void test_start__tells_start_log_and_exit(void **state)
     assert_int_equal(w->event.exit.code, 3);
     assert_string_equal(w->event.exit.why, "the task returned 3");
     assert_false(rm_find(w->rm, 7)->running);
-    assert_ok(rm_read_log(w->rm, 7, 0, &w->arena, &page, &err), &err);
+    assert_ok(task_log_read(rm_find(w->rm, 7)->dir, 0, &w->arena, &page, &err), &err);
     assert_true(str_eqz(page.lines.items[0].text, "given [0] 29400"));
     forget(w, 7);
     assert_null(rm_find(w->rm, 7));
