@@ -300,22 +300,26 @@ class Routes:
         return text
 
     def turns(self):
-        text = self.call('GET', '/metrics').decode()
-        return [int(float(x.split()[1])) for x in text.splitlines() if x.startswith('det_loop_turn_seconds_bucket')]
+        """How many turns were within each bound: by the clock, and by what they used of a processor."""
+        lines = self.call('GET', '/metrics').decode().splitlines()
+        return [[int(float(x.split()[1])) for x in lines if x.startswith(f'det_loop_turn_{kind}_bucket')]
+                for kind in ('seconds', 'cpu_seconds')]
 
     def measure(self, row, request, rounds=3, times=5):
-        """The bound that no turn went beyond, in the best round: a machine that is busy with other things makes turns longer."""
-        best = len(BOUNDS)
+        """The bounds that no turn went beyond, in the best round: a machine that is busy with other things makes turns longer."""
+        best = [len(BOUNDS) - 1] * 2
         for _ in range(rounds):
             before = self.turns()
             for _ in range(times):
                 self.n += 1
                 request(self.n)
-            within = [b - a for a, b in zip(before, self.turns())]
-            best = min(best, next(i for i, n in enumerate(within) if n == within[-1]))
-        self.worst[row] = max(self.worst.get(row, 0), BOUNDS[best])
+            for i, (a, b) in enumerate(zip(before, self.turns())):
+                within = [y - x for x, y in zip(a, b)]
+                best[i] = min(best[i], next(k for k, n in enumerate(within) if n == within[-1]))
+        worst = self.worst.get(row, (0, 0))
+        self.worst[row] = tuple(max(w, BOUNDS[b]) for w, b in zip(worst, best))
         if '-v' in sys.argv:
-            print(f'  {row}: {BOUNDS[best]} ms', flush=True)
+            print(f'  {row}: {BOUNDS[best[0]]} ms, {BOUNDS[best[1]]} ms of a processor', flush=True)
 
     def all(self, task):
         """task: number, allocation, task and token of a trial that runs."""
@@ -437,7 +441,7 @@ class Routes:
             'GET /api/v1/trials/{trial}': get(f'{base}/trials/{big}'),
             'GET /api/v1/trials/{trial}/allocations': get(f'{base}/trials/{big}/allocations', '?limit=-1'),
             'GET /api/v1/trials/{trial}/checkpoints': get(f'{base}/trials/{trial}/checkpoints', '?limit=-1'),
-            'GET /api/v1/trials/{trial}/metrics': get(f'{base}/trials/{big}/metrics', '', '?limit=100000'),
+            'GET /api/v1/trials/{trial}/metrics': get(f'{base}/trials/{big}/metrics', '', '?limit=100000', '?limit=-1'),
             'GET /api/v1/trials/{trial}/series': get(f'{base}/trials/{big}/series', '?group=training&name=loss'),
             'GET /api/v1/trials/{trial}/logs': get(f'{base}/trials/{big}/logs', '', '?limit=100000', '?searchText=not%20there',
                                                    '?limit=100&orderBy=ORDER_BY_DESC'),
@@ -526,13 +530,13 @@ def bench_routes(build, add):
         routes = Routes(m, e)
         routes.all((t, *next(x for x in m.lines(t) if x.startswith('is ')).split()[1:]))
         left_out = routes.left_out()
-    worst = max(routes.worst, key=routes.worst.get)
     if left_out:
         raise SystemExit(f'routes without a request: {left_out}')
-    slow = sorted(row for row, ms in routes.worst.items() if ms > 5)
-    for row in slow:
-        print(f'  {row}: {routes.worst[row]} ms')
-    add(f'longest turn of the loop, {len(routes.worst)} routes, at most', routes.worst[worst], '<=', 5, 'ms')
+    for i, kind in enumerate(('by the clock', 'by the processor')):
+        for row, ms in sorted(routes.worst.items()):
+            if ms[i] > 5:
+                print(f'  {row}: {ms[i]} ms {kind}')
+        add(f'longest turn of the loop, {len(routes.worst)} routes, {kind}', max(x[i] for x in routes.worst.values()), '<=', 5, 'ms')
 
 
 FIGURES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_')}

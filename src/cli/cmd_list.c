@@ -134,13 +134,6 @@ static const struct column user_columns[] = {
 static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
 static const struct column template_lines[] = {{"Template", "name", .as = SHOW_PLAIN},
                                                {"Configuration", "config", .as = SHOW_PLAIN}};
-static const struct column metric_columns[] = {
-    {"GROUP", "group", .as = SHOW_PLAIN},
-    {"BATCHES", "stepsCompleted", .as = SHOW_PLAIN},
-    {"METRICS", "metrics", .as = SHOW_PLAIN, .cut = true},
-    {"TIME", "reportTime", .as = SHOW_TIME, .drop = 1},
-};
-
 static const struct view views[] = {
     {&cmd_experiment_list, "/experiments?orderBy=ORDER_BY_DESC", "experiments",
      COLUMNS(experiment_columns), .usual = "archived=false"},
@@ -151,7 +144,6 @@ static const struct view views[] = {
     {&cmd_experiment_list_checkpoints, "/experiments/%s/checkpoints?limit=-1", "checkpoints",
      COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
     {&cmd_trial_describe, "/trials/%s", "trial", COLUMNS(trial_lines), .record = true},
-    {&cmd_trial_metrics, "/trials/%s/metrics", "metrics", COLUMNS(metric_columns), .record = false},
     {&cmd_checkpoint_list, "/trials/%s/checkpoints?limit=-1", "checkpoints",
      COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
     {&cmd_checkpoint_describe, "/checkpoints/%s", "checkpoint", COLUMNS(checkpoint_lines),
@@ -230,8 +222,6 @@ VIEW(cmd_experiment_list_trials, "experiment", "list-trials", "ID", 1,
 VIEW_WITH(checkpoint_options, cmd_experiment_list_checkpoints, "experiment", "list-checkpoints",
           "ID", 1, "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7")
 VIEW(cmd_trial_describe, "trial", "describe", "ID", 1, "Shows a trial.", "det trial describe 12")
-VIEW(cmd_trial_metrics, "trial", "metrics", "ID", 1, "Shows what a trial has reported.",
-     "det trial metrics 12 --csv")
 VIEW_WITH(checkpoint_options, cmd_checkpoint_list, "checkpoint", "list", "TRIAL", 1,
           "Lists the checkpoints of a trial.", "det checkpoint list 12")
 VIEW(cmd_checkpoint_describe, "checkpoint", "describe", "UUID", 1, "Shows a checkpoint.",

@@ -231,10 +231,11 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
     return 0;
 }
 
+// By a thread that reads, or on the loop.
 void draft_free(void *draft)
 {
     struct draft *d = draft;
-    experiment_free(d->e);
+    experiment_discard(d->e);
     db_tx_free(d->tx);
     d->e = NULL;
     d->tx = NULL;

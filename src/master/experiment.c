@@ -46,6 +46,24 @@ void experiment_free(struct live_experiment *e)
     free(e);
 }
 
+static void free_elsewhere(void *e, void *own)
+{
+    (void)own;
+    experiment_free(e);
+}
+
+static void on_freed(void *e)
+{
+    (void)e;
+}
+
+void experiment_discard(struct live_experiment *e)
+{
+    if (!e) return;
+    chores_close(e);
+    worker_run(e->master->workers[WORK_FILES], &(struct work){free_elsewhere, on_freed, e, 0});
+}
+
 void experiment_link(struct live_experiment *e)
 {
     struct master *m = e->master;
@@ -261,7 +279,7 @@ void experiment_end(struct live_experiment *e)
     settle_begin(m, SETTLE_EXPERIMENT, e->row.id);
     db_tx_submit_must(tx, answer_all, e->end_waiters);
     set_remove(&m->experiments, e->row.id);
-    experiment_free(e);
+    experiment_discard(e);
 }
 
 void experiment_settle(struct live_experiment *e)

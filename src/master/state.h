@@ -161,6 +161,8 @@ void reach_renew(struct master *m); // the files of the certificate have changed
 
 struct live_experiment *experiment_new(struct master *m);
 void experiment_free(struct live_experiment *e);
+// The same on the loop, if it may have many trials: another thread frees them.
+void experiment_discard(struct live_experiment *e);
 
 // From now on it is found and scheduled.
 void experiment_link(struct live_experiment *e);

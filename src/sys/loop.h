@@ -56,10 +56,15 @@ void loop_post(struct loop *loop, void (*fn)(void *ctx), void *ctx);
 enum { LOOP_N_BOUNDS = 10 };
 extern const int64_t loop_bounds_us[LOOP_N_BOUNDS]; // ascending
 
-struct loop_times {
-    uint64_t n_turns;
+struct loop_lengths {
     int64_t longest_us, total_us;
     uint64_t n_within[LOOP_N_BOUNDS]; // turns of at most loop_bounds_us[i]
+};
+
+struct loop_times {
+    uint64_t n_turns;
+    struct loop_lengths elapsed; // with what it waited for: a disk, a processor that others have
+    struct loop_lengths used;    // of a processor
 };
 
 const struct loop_times *loop_times(const struct loop *loop);
