@@ -90,15 +90,27 @@ struct epilogue {
     char *workdir;
 };
 
+// Its directory goes to the trash, from where it is removed in the background.
+static void forget_run(struct master *m, int64_t token)
+{
+    struct arena arena = ARENA_INIT;
+    const char *aside = arena_printf(&arena, "%s/trash/%lld", m->data_dir, (long long)token);
+    det_err err;
+    if (rm_forget(m->rm, token, aside, &err))
+        log_warn("allocation %lld: %s", (long long)token, err.msg);
+    else
+        launch_clean(m, aside);
+    arena_done(&arena);
+}
+
 static void forget(void *ctx, int code, const det_err *why)
 {
     struct epilogue *p = ctx;
-    det_err err;
     if (code) // it will be there later, and a later master will clean up
         log_warn("the end of allocation %lld is not on disk yet: %s", (long long)p->token,
                  why->msg);
-    else if (rm_find(p->master->rm, p->token) && rm_forget(p->master->rm, p->token, &err))
-        log_warn("allocation %lld: %s", (long long)p->token, err.msg);
+    else if (rm_find(p->master->rm, p->token))
+        forget_run(p->master, p->token);
     if (!code) launch_clean(p->master, p->workdir);
     logs_wake(p->master, p->trial_id);
     free(p->workdir);
@@ -189,11 +201,8 @@ static void on_started(struct live_allocation *a)
 void allocation_on_rm(struct master *m, const struct rm_event *event)
 {
     struct live_allocation *a = set_find(&m->allocations, event->token);
-    det_err err;
     if (!a) { // its end is in the database; only the resource manager still remembers it
-        if (event->kind != RM_EXITED) return;
-        if (rm_forget(m->rm, event->token, &err))
-            log_warn("allocation %lld: %s", (long long)event->token, err.msg);
+        if (event->kind == RM_EXITED) forget_run(m, event->token);
         return;
     }
     switch (event->kind) {

@@ -45,7 +45,7 @@ static int make_dir(const char *path, det_err *err)
 
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"/contexts", "/work", "/run", "/checkpoints"};
+    static const char *const names[] = {"/contexts", "/work", "/run", "/trash", "/checkpoints"};
     char full[PATH_MAX]; // tasks look from elsewhere
     int rc = make_dir(m->data_dir, err);
     if (!rc && !realpath(m->data_dir, full))
@@ -303,6 +303,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     if (m->loop && !open_all(m, err)) {
         db_forbid_reading(true); // this is the loop's thread
         sweep_workdirs(m);
+        sweep_trash(m);
         loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
         return m;
     }

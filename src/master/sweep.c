@@ -95,6 +95,14 @@ void sweep_contexts(struct master *m)
     worker_run(m->workers[WORK_READ], &(struct work){read_contexts, on_contexts, s, 0});
 }
 
+void sweep_trash(struct master *m)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    s->dir = arena_printf(&s->arena, "%s/trash", m->data_dir);
+    s->below_token = INT64_MAX;
+    worker_run(m->workers[WORK_FILES], &(struct work){run, done, s, 0});
+}
+
 void sweep_workdirs(struct master *m)
 {
     struct sweep *s = xcalloc(1, sizeof *s);

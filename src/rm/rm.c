@@ -296,13 +296,14 @@ int rm_kill(struct rm *rm, int64_t token, enum rm_how how, det_err *err)
     return det_ok(err);
 }
 
-int rm_forget(struct rm *rm, int64_t token, det_err *err)
+int rm_forget(struct rm *rm, int64_t token, const char *aside, det_err *err)
 {
     struct alloc *a = find(rm, token);
     if (!a) return no_such(token, err);
     if (a->seen.running)
         return det_fail(err, DET_ESTATE, "allocation %lld is running", (long long)token);
-    int rc = remove_directory(rm, token, err);
+    bool moved = aside && rename(a->seen.dir, aside) == 0;
+    int rc = moved ? 0 : remove_directory(rm, token, err);
     if (rc) return rc;
     take_out(rm, a);
     alloc_free(rm, a);

@@ -81,8 +81,9 @@ enum rm_how {
 // to what has exited.
 int rm_kill(struct rm *rm, int64_t token, enum rm_how how, det_err *err);
 
-// Removes an allocation that has exited, with its directory. DET_ESTATE if it runs.
-int rm_forget(struct rm *rm, int64_t token, det_err *err);
+// Removes an allocation that has exited. DET_ESTATE if it runs. Its directory, which may take long
+// to remove, becomes that of the caller, with the name aside; NULL: it is removed now.
+int rm_forget(struct rm *rm, int64_t token, const char *aside, det_err *err);
 
 struct rm_alloc {
     int64_t token;

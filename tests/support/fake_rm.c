@@ -121,8 +121,9 @@ int rm_kill(struct rm *rm, int64_t token, enum rm_how how, det_err *err)
     return 0;
 }
 
-int rm_forget(struct rm *rm, int64_t token, det_err *err)
+int rm_forget(struct rm *rm, int64_t token, const char *aside, det_err *err)
 {
+    (void)aside;
     struct fake **at = place_of(rm, token), *f = *at;
     (void)err;
     ASSERT(f && !f->seen.running);

@@ -97,7 +97,7 @@ static bool has_line(struct world *w, int64_t token, const char *text)
 static void forget(struct world *w, int64_t token)
 {
     det_err err = {0};
-    assert_ok(rm_forget(w->rm, token, &err), &err);
+    assert_ok(rm_forget(w->rm, token, NULL, &err), &err);
 }
 
 static void test_start__tells_start_log_and_exit(void **state)
@@ -282,7 +282,7 @@ static void test_kill__stops_kills_or_destroys(void **state)
         start(w->rm, 1 + i, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done");
         wait_event(w, RM_STARTED, 1 + i);
         wait_until(has_line(w, 1 + i, "ready"));
-        assert_int_equal(rm_forget(w->rm, 1 + i, &err), DET_ESTATE);
+        assert_int_equal(rm_forget(w->rm, 1 + i, NULL, &err), DET_ESTATE);
         assert_ok(rm_kill(w->rm, 1 + i, hows[i], &err), &err);
         wait_event(w, RM_EXITED, 1 + i);
         assert_true(w->event.exit.asked);
