@@ -123,8 +123,8 @@ bool remote_open(struct remote *r, const struct call *call)
     const char *login = login_path(&r->arena), *token = NULL;
     const struct doc *local = home_master(&r->arena);
     r->url = call_option(call, "master");
-    if (!r->url) r->url = getenv("DET_MASTER");
-    if (!r->url || !*r->url) r->url = *doc_text(local, "url") ? doc_text(local, "url") : NULL;
+    if (!r->url) r->url = http_master_address();
+    if (!r->url && *doc_text(local, "url")) r->url = doc_text(local, "url");
     if (!r->url) {
         print_error("no master is known; " HTTP_MASTER_HINT);
         return false;

@@ -252,6 +252,9 @@ struct http_client_opts {
 #define HTTP_MASTER_HINT \
     "start a master with 'det up', or name another one with -m ADDRESS or DET_MASTER"
 
+// The address that the environment names: DET_MASTER, else DETERMINED_MASTER. NULL: none.
+const char *http_master_address(void);
+
 struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err);
 void http_client_free(struct http_client *client);
 
