@@ -50,6 +50,15 @@ bool utf8_is_control(int32_t point)
     return false;
 }
 
+bool utf8_has_control(struct str s)
+{
+    while (s.len) {
+        int32_t c = utf8_next(&s);
+        if (c < 0 || utf8_is_control(c)) return true;
+    }
+    return false;
+}
+
 bool utf8_valid(struct str s)
 {
     while (s.len)

@@ -139,6 +139,10 @@ void http_reply_error(struct http_request *req, const det_err *err);
 int http_reply_file(struct http_request *req, const char *path, const char *content_type,
                     const char *name, det_err *err);
 
+// The same of a file that is open for reading; takes the descriptor.
+int http_reply_open_file(struct http_request *req, int fd, const char *content_type,
+                         const char *name, det_err *err);
+
 // For `return http_later(req)`: the request is kept, and one of the above is called by the loop's
 // thread when the answer is known. Who waits must do so with a timer; clients that went away are
 // only noticed then.

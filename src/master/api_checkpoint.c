@@ -6,6 +6,8 @@
 #include "master/create.h"
 #include "master/reports.h"
 #include "master/retention.h"
+#include "sys/dir.h"
+#include <unistd.h>
 
 // --- from tasks
 
@@ -136,6 +138,18 @@ static int find_storage(struct http_request *req, int64_t experiment_id, const c
     return rc;
 }
 
+// A task can put anything there, a link to a file that it may not read itself included.
+static int open_file(const char *storage, const char *name, int *out, det_err *err)
+{
+    int dir = -1;
+    int rc = dir_open(storage, 0, &dir, err);
+    if (rc) return rc;
+    rc = dir_open_file(dir, name, out, err);
+    close(dir);
+    if (!rc || rc == DET_ENOTFOUND) return rc;
+    return det_fail(err, DET_EDENIED, "'%s' is no regular file of the checkpoint", name);
+}
+
 // One of the files that the record lists: no other name is ever opened.
 static int get_file(struct http_request *req, det_err *err)
 {
@@ -150,8 +164,10 @@ static int get_file(struct http_request *req, det_err *err)
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
     rc = find_storage(req, c.experiment_id, &dir, &owner, err);
     if (rc) return rc;
-    const char *path = arena_printf(req->arena, "%s/%s/%s", dir, c.uuid, file);
-    return http_reply_file(req, path, http_content_type(HTTP_BYTES), file, err);
+    int fd = -1;
+    rc = open_file(dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
+    if (rc) return rc;
+    return http_reply_open_file(req, fd, http_content_type(HTTP_BYTES), file, err);
 }
 
 static int delete_checkpoint(struct http_request *req, det_err *err)

@@ -3,6 +3,7 @@
 #include "master/routes.h"
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <sodium.h>
@@ -232,6 +233,20 @@ static const struct field user_fields[] = {
 static const struct field_table user_body_table = {.size = sizeof(struct user_body),
                                                    FIELD_ROWS(user_fields)};
 
+// What people see of a user, and what logs and lists show.
+static int check_names(const struct user_body *body, det_err *err)
+{
+    enum { MAX_USERNAME_BYTES = 60, MAX_DISPLAY_BYTES = 200 };
+    const char *shown = body->display_name ? body->display_name : "";
+    if (body->username && (!*body->username || strlen(body->username) > MAX_USERNAME_BYTES))
+        return det_fail(err, DET_EINVAL, "a username has 1 to %d bytes", MAX_USERNAME_BYTES);
+    if (strlen(shown) > MAX_DISPLAY_BYTES)
+        return det_fail(err, DET_EINVAL, "a display name has at most %d bytes", MAX_DISPLAY_BYTES);
+    if (utf8_has_control(str_from(body->username)) || utf8_has_control(str_from(shown)))
+        return det_fail(err, DET_EINVAL, "names of users have no control characters");
+    return 0;
+}
+
 // A change of an account, whose password may have to be hashed first.
 struct account {
     struct http_request *req;
@@ -328,8 +343,9 @@ static int post_user(struct http_request *req, det_err *err)
     struct master *m = req->user;
     const struct user_body *body = req->input;
     struct account *a = arena_alloc(req->arena, sizeof *a);
-    if (!body->username || !*body->username || strlen(body->username) > 60)
-        return det_fail(err, DET_EINVAL, "a username has 1 to 60 bytes");
+    if (!body->username) return det_fail(err, DET_EINVAL, "a user needs a username");
+    int rc = check_names(body, err);
+    if (rc) return rc;
     a->row = (struct user){.id = m->next_user++,
                            .username = body->username,
                            .display_name = body->display_name,
@@ -350,6 +366,8 @@ static int patch_user(struct http_request *req, det_err *err)
     if (rc) return rc;
     if ((body->admin || body->active || body->username) && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may change this");
+    rc = check_names(body, err);
+    if (rc) return rc;
     a->changes = body;
     a->password = body->password;
     return change_account(req, a, err);

@@ -169,6 +169,53 @@ def test_guessing_is_slowed_down(det):
         expect('others do not', login(m, 'nobody', 'x')[0], 401)
 
 
+def test_names_of_users_follow_the_same_rules_everywhere(det):
+    with Master(det) as m:
+        ann = m.post('users', {'username': 'ann', 'password': 'correct horse'})['user']['id']
+        m.post('users', {'username': 'bob'})
+        bad = [{'username': name} for name in ('', 'x' * 61, 'x' * 5000, 'a\x1b[31m', 'a\nb', 'a\x9bb', 'a\u202eb')]
+        bad += [{'displayName': name} for name in ('x' * 201, 'a\x1bb')]
+        for body in bad:
+            expect(f'POST {body}', m.call('POST', 'users', {'username': 'eve', **body})[0], 400)
+            expect(f'PATCH {body}', m.call('PATCH', f'users/{ann}', body)[0], 400)
+        expect('no name', m.call('POST', 'users', {'displayName': 'x'})[0], 400)
+        expect('taken', m.call('PATCH', f'users/{ann}', {'username': 'bob'})[0], 409)
+        expect('the same as before', [u['username'] for u in m.get('users')['users']], ['admin', 'ann', 'bob'])
+        m.good('PATCH', f'users/{ann}', {'username': '\u00e5nn \u6d4b', 'displayName': 'x' * 200})
+        expect('renamed', login(m, '\u00e5nn \u6d4b', 'correct horse')[0], 200)
+
+
+def test_links_in_checkpoints_are_not_followed(det):
+    """A task can put a link to any file into its checkpoint; the master may be able to read what the caller may not."""
+    train = '''
+import os
+from task import *
+name = str(uuid.uuid4())
+at = os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], name)
+os.makedirs(at + '/folder')
+open(at + '/real', 'w').write('content')
+open(at + '/folder/inner', 'w').write('inner content')
+os.symlink('/etc/passwd', at + '/link')
+os.symlink('/etc', at + '/etc')
+os.symlink('real', at + '/near')
+os.mkfifo(at + '/pipe')
+files = {n: 7 for n in ('real', 'folder/inner', 'link', 'etc/passwd', 'near', 'pipe', 'missing')}
+call('POST', '/checkpoints', {'uuid': name, 'trialRunId': run, 'stepsCompleted': 1, 'resources': files}, str(uuid.uuid4()))
+complete(1, 0.5)
+'''
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nmax_restarts: 0\nsearcher: {name: single, metric: x, max_length: {batches: 1}}',
+                     {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        uuid = m.get(f'experiments/{e}/checkpoints')['checkpoints'][0]['uuid']
+        for name, wanted in (('real', (200, b'content')), ('folder/inner', (200, b'inner content'))):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}'), wanted)
+        for name in ('link', 'near', 'pipe'):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 403)
+        for name in ('etc/passwd', 'missing', 'unlisted', '../' + uuid + '/real'):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 404)
+
+
 def test_files_are_private(det):
     with Master(det) as m:
         wait_for(lambda: os.path.exists(os.path.join(m.data, 'det.db')), 'the database')

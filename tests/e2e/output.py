@@ -41,7 +41,6 @@ def hostile(m):
     e = m.create(config)
     m.wait_experiment(e, 'STATE_ERROR')
     m.good('PUT', 'templates/evil', {'config': f'description: "{EVIL}"'.replace('\x1b', '\\e').replace('\x07', '\\a')})
-    m.post('users', {'username': 'eve', 'displayName': EVIL})
     return e, m.trials(e)[0]['id']
 
 
