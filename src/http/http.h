@@ -123,6 +123,13 @@ const char *http_token(struct http_request *req);
 
 const char *http_peer(const struct http_request *req); // address of the client, without a port
 
+// What one client can have many addresses of is one: the first half of an IPv6 address.
+const char *http_peer_network(const struct http_request *req);
+
+// Says whose connection this is from now on; authenticate() does. Unlimited: of a program without
+// which nothing works. DET_EBUSY if the user has too many.
+int http_claim(struct http_request *req, int64_t user, bool unlimited, det_err *err);
+
 // --- answers: exactly one for each request
 
 void http_set_header(struct http_request *req, const char *name, const char *value); // copied
@@ -161,14 +168,18 @@ struct http_stream_opts {
     void (*closed)(void *ctx);
     void *ctx;
     size_t max_queue; // a client that lags behind by more bytes is dropped; 0: HTTP_MAX_QUEUE
+    // Of events that only say what has changed: a client that lags behind is not dropped but told,
+    // by an event "resync", to read everything again. What it has missed is thrown away.
+    bool resyncs;
 };
 
-enum { HTTP_MAX_QUEUE = 1 << 20 };
+enum { HTTP_MAX_QUEUE = (1 << 20) - 1 }; // with the NUL, 1 MiB
 
 struct http_stream *http_stream_start(struct http_request *req,
                                       const struct http_stream_opts *opts);
 void http_stream_write(struct http_stream *stream, struct str bytes); // copied
 void http_stream_end(struct http_stream *stream);
+size_t http_stream_queued(const struct http_stream *stream); // bytes that the client has not taken
 
 // Server-sent events. A stream of content type text/event-stream gets a comment every 15 s, by
 // which a client that is gone is noticed. id and event may be NULL; lines of data are kept apart.
@@ -178,6 +189,15 @@ void http_send_event(struct http_stream *stream, const char *id, const char *eve
 // --- the server
 
 struct http_server;
+
+// How many connections there may be. Whoever has more than their share loses the oldest of them
+// (strangers), or gets 429 for the newest (users).
+struct http_limits {
+    int connections; // 0: 10000
+    int per_address; // that have not shown a token; 0: 256
+    int per_user;    // of those http_claim() names; 0: 2000
+    int reserve;     // that strangers cannot have, and users neither; 0: a tenth; at most half
+};
 
 struct http_server_opts {
     const struct http_table *tables;
@@ -190,8 +210,7 @@ struct http_server_opts {
     // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
     // you) or DET_EDENIED (not you). NULL: nobody may call anything but HTTP_AUTH_NONE.
     int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
-    int max_connections; // 0: 10000
-    int max_per_address; // 0: no limit
+    struct http_limits limits;
     // Limits for slow clients; 0: 8 s, 12 s, 16 KiB/s.
     int64_t head_timeout_us, idle_timeout_us;
     int64_t min_bytes_per_s;
@@ -219,11 +238,12 @@ struct http_stats {
     uint64_t n_requests;
     uint64_t n_status[6]; // by first digit: n_status[2] were answered 2xx
     uint64_t n_dropped;   // connections closed because they were too slow or lagged behind
+    uint64_t n_crowded;   // connections closed to make room for others
     uint64_t n_bytes_in;  // of bodies
     int n_connections, n_streams, n_waiting;
 };
 
-const struct http_stats *http_server_stats(const struct http_server *server);
+const struct http_stats *http_server_stats(struct http_server *server);
 
 // --- certificates
 
