@@ -2,6 +2,7 @@
 #include "master/auth.h"
 
 #include "base/assert.h"
+#include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
 #include <sodium.h>
@@ -38,12 +39,18 @@ int auth_open(struct master *m, det_err *err)
     if (sodium_init() < 0) return det_fail(err, DET_EIO, "there is no source of random numbers");
     const char *path = arena_printf(&m->arena, "%s/secret.key", m->data_dir);
     int rc = read_key(m, path, err);
-    return rc == DET_ENOTFOUND ? make_key(m, path, err) : rc;
+    if (rc == DET_ENOTFOUND) rc = make_key(m, path, err);
+    if (rc) return rc;
+    struct hash_key random;
+    randombytes_buf(&random, sizeof random);
+    m->throttle = throttle_new(&random);
+    return 0;
 }
 
 void auth_close(struct master *m)
 {
     sodium_memzero(m->token_key, sizeof m->token_key);
+    throttle_free(m->throttle);
 }
 
 struct str auth_hash(const struct master *m, const char *token, struct arena *arena)
@@ -129,8 +136,8 @@ static int check_task(struct http_request *req, struct identity *who, enum http_
     if (has_param(req, "{alloc"))
         own = own && str_eqz(http_param(req, "alloc"), who->allocation->row.id);
     if (has_param(req, "{task")) own = own && str_eqz(http_param(req, "task"), t->task_id);
-    if (own) return 0;
-    return det_fail(err, DET_EDENIED, "a task may only call what is about its own trial");
+    if (!own) return det_fail(err, DET_EDENIED, "a task may only call what is about its own trial");
+    return http_claim(req, who->session.user_id, true, err);
 }
 
 static int check_user(struct http_request *req, struct identity *who, enum http_auth needed,
@@ -143,7 +150,7 @@ static int check_user(struct http_request *req, struct identity *who, enum http_
         return det_fail(err, DET_EDENIED, "only the task itself may call this");
     if (needed == HTTP_AUTH_ADMIN && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may do this");
-    return 0;
+    return http_claim(req, who->user.id, who->is_local, err);
 }
 
 int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
@@ -162,6 +169,7 @@ int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
     if (rc) return rc;
     if (who->session.expires_us && who->session.expires_us <= clock_unix_us())
         return det_fail(err, DET_EAUTH, "the token has expired; log in again");
+    who->is_local = !sodium_memcmp(hash.ptr, m->local_hash, sizeof m->local_hash);
     if (!who->session.allocation_id) return check_user(req, who, needed, err);
     rc = find_run(m, hash, who, err);
     return rc ? rc : check_task(req, who, needed, err);

@@ -9,7 +9,8 @@ struct identity {
     struct user user;         // whose session it is; of a task: who owns the experiment
     struct live_trial *trial; // of a task
     struct live_allocation *allocation;
-    bool waits; // the request is answered later
+    bool is_local; // with the token of master.json
+    bool waits;    // the request is answered later
 };
 
 static inline struct identity *identity_of(const struct http_request *req)

@@ -120,7 +120,7 @@ static int get_events(struct http_request *req, det_err *err)
         m->events = xcalloc(1, sizeof *m->events);
         m->events->timer = (struct loop_timer){.fn = flush, .ctx = m};
     }
-    const struct http_stream_opts opts = {.closed = closed, .ctx = w};
+    const struct http_stream_opts opts = {.closed = closed, .ctx = w, .resyncs = true};
     *w = (struct watcher){.master = m, .next = m->events->watchers};
     m->events->watchers = w;
     w->stream = http_stream_start(req, &opts);

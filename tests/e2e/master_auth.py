@@ -100,8 +100,8 @@ def test_a_tasks_token_dies_with_its_run(det):
         expect('dead', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 401)
 
 
-def login(m, name, password):
-    return m.call('POST', 'auth/login', {'username': name, 'password': password}, token='')
+def login(m, name, password, source=None):
+    return m.call('POST', 'auth/login', {'username': name, 'password': password}, token='', source=source)
 
 
 def test_users_and_passwords(det):
@@ -167,6 +167,37 @@ def test_guessing_is_slowed_down(det):
         expect('guesses', [login(m, 'ann', 'wrong')[0] for _ in range(6)], [401] * 5 + [429])
         expect('even the right one waits', login(m, 'ann', 'correct horse')[0], 429)
         expect('others do not', login(m, 'nobody', 'x')[0], 401)
+        expect('unknown names are treated alike', [login(m, 'nobody', 'x')[0] for _ in range(5)], [401] * 4 + [429])
+
+
+def test_guesses_at_the_same_time_count(det):
+    """Four machines, a hundred guesses each, all at once."""
+    with Master(det) as m:
+        m.post('users', {'username': 'ann', 'password': 'correct horse'})
+        begin, answers = threading.Barrier(400), []
+
+        def guess(i):
+            begin.wait()
+            answers.append(login(m, 'ann', f'wrong {i}', source=f'127.0.0.{1 + i % 4}')[0])
+        threads = [threading.Thread(target=guess, args=(i,)) for i in range(400)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        expect('examined', sorted(answers), [401] * 5 + [429] * 395)
+
+
+def test_wrong_guesses_do_not_lock_the_user_out(det):
+    with Master(det) as m:
+        m.post('users', {'username': 'ann', 'password': 'correct horse'})
+        expect('at home', login(m, 'ann', 'correct horse', source='127.0.0.2')[0], 200)
+        expect('guesses', [login(m, 'ann', 'wrong', source='127.0.0.3')[0] for _ in range(6)], [401] * 5 + [429])
+        expect('elsewhere', login(m, 'ann', 'correct horse', source='127.0.0.4')[0], 429)
+        expect('at home again', login(m, 'ann', 'correct horse', source='127.0.0.2')[0], 200)
+        # Somebody who guesses at her place has no more tries than elsewhere, and then waits, too.
+        expect('guesses at home', [login(m, 'ann', 'wrong', source='127.0.0.2')[0] for _ in range(6)], [401] * 5 + [429])
+        status, answer = login(m, 'ann', 'correct horse', source='127.0.0.2')
+        expect('and waits', (status, 'try again in' in answer['detail']), (429, True))
 
 
 def test_names_of_users_follow_the_same_rules_everywhere(det):
