@@ -121,7 +121,8 @@ struct seat *crowd_enter(struct crowd *crowd, struct seat *seat, const char *net
     crowd->n++;
     if (o->n > max->per_address)
         out = quietest_of(o);
-    else if (crowd->n_of[OWNER_NETWORK] > max->connections - max->reserve || crowd->n > max->connections)
+    else if (crowd->n_of[OWNER_NETWORK] > max->connections - max->reserve ||
+             crowd->n > max->connections)
         out = quietest_stranger(crowd);
     if (out == seat && o->n <= max->per_address) out = NULL; // it may be one that has no limit
     if (out) stand_up(crowd, out);

@@ -13,10 +13,10 @@ enum owner_kind { OWNER_NETWORK, OWNER_USER, OWNER_UNLIMITED, OWNER_N_KIND };
 
 // A connection's place. Part of the server's record of the connection.
 struct seat {
-    struct seat *before, *after;               // of the same owner, the longest quiet first
+    struct seat *before, *after;                   // of the same owner, the longest quiet first
     struct seat *before_stranger, *after_stranger; // of all strangers, likewise
-    struct crowd_owner *owner;                 // NULL: it has been shown the door
-    bool is_busy;                              // it waits for our answer
+    struct crowd_owner *owner;                     // NULL: it has been shown the door
+    bool is_busy;                                  // it waits for our answer
 };
 
 enum { CROWD_BUCKETS = 1024 };

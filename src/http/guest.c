@@ -121,8 +121,8 @@ static bool has_bad_length(const struct guest *g)
     int64_t n;
     if (!MHD_get_connection_info(g->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE))
         return false;
-    const char *text = MHD_lookup_connection_value(g->connection, MHD_HEADER_KIND,
-                                                   MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *text =
+        MHD_lookup_connection_value(g->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     return text && !read_length(text, &n);
 }
 

@@ -85,7 +85,7 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 static int list(struct http_request *req, struct db_filter filter, det_err *err)
 {
     static const struct api_list what = {"checkpoints", &checkpoint_table, "uuid",
-                                         db_checkpoints_list};
+                                         db_checkpoints_list, NULL};
     const struct list_query *q = req->query;
     filter.states = api_list_doc(req->arena, q->states.items, q->states.n);
     return api_list(req, &what, &filter, &q->page, err);
@@ -120,9 +120,9 @@ static int get_checkpoint(struct http_request *req, det_err *err)
     return 0;
 }
 
-// The directory of an experiment's checkpoints, and who owns it.
+// An experiment, and the directory of its checkpoints.
 static int find_storage(struct http_request *req, int64_t experiment_id, const char **dir,
-                        int64_t *owner, det_err *err)
+                        struct experiment *out, det_err *err)
 {
     struct master *m = req->user;
     struct live_experiment *e = experiment_new(m);
@@ -132,7 +132,8 @@ static int find_storage(struct http_request *req, int64_t experiment_id, const c
     if (!rc) rc = create_read_stored(e, complete, err);
     if (!rc) {
         *dir = arena_strdup(req->arena, e->checkpoint_dir);
-        *owner = e->row.user_id;
+        *out = (struct experiment){
+            .id = e->row.id, .user_id = e->row.user_id, .private = e->row.private};
     }
     experiment_free(e);
     return rc;
@@ -155,14 +156,15 @@ static int get_file(struct http_request *req, det_err *err)
 {
     struct checkpoint c;
     const char *dir;
-    int64_t owner;
+    struct experiment e;
     struct str name = http_param(req, "file");
     const char *file = arena_strndup(req->arena, name.ptr, name.len);
     int rc = find(req, &c, err);
     if (rc) return rc;
     if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
-    rc = find_storage(req, c.experiment_id, &dir, &owner, err);
+    rc = find_storage(req, c.experiment_id, &dir, &e, err);
+    if (!rc) rc = auth_may_read(req, &e, err);
     if (rc) return rc;
     int fd = -1;
     rc = open_file(dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
@@ -175,10 +177,10 @@ static int delete_checkpoint(struct http_request *req, det_err *err)
     struct master *m = req->user;
     struct checkpoint c, *one = &c;
     const char *dir;
-    int64_t owner;
+    struct experiment e;
     int rc = find(req, &c, err);
-    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &owner, err);
-    if (!rc) rc = auth_may_change(req, owner, err);
+    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
+    if (!rc) rc = auth_may_change(req, e.user_id, err);
     if (rc) return rc;
     const struct live_trial *t = set_find(&m->trials, c.trial_id);
     if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c.uuid))

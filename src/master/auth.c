@@ -175,9 +175,45 @@ int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
     return rc ? rc : check_task(req, who, needed, err);
 }
 
+// --- what belongs to whom
+
+struct viewer auth_viewer(const struct http_request *req)
+{
+    const struct master *m = req->user;
+    const struct identity *who = identity_of(req);
+    return (struct viewer){.user_id = who->session.user_id,
+                           .admin = who->user.admin,
+                           .all_private = m->opts.settings.private};
+}
+
+bool viewer_owns(const struct viewer *v, int64_t owner_id)
+{
+    return v->admin || v->user_id == owner_id;
+}
+
+bool viewer_may_read(const struct viewer *v, const struct experiment *row)
+{
+    return viewer_owns(v, row->user_id) || !(row->private || v->all_private);
+}
+
+void viewer_hide(const struct viewer *v, struct experiment *row)
+{
+    // Who knows the name of a model definition can create an experiment with it.
+    if (!viewer_may_read(v, row)) row->context = NULL;
+}
+
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err)
 {
-    const struct identity *who = identity_of(req);
-    if (who->user.admin || who->session.user_id == owner_id) return 0;
+    const struct viewer v = auth_viewer(req);
+    if (viewer_owns(&v, owner_id)) return 0;
     return det_fail(err, DET_EDENIED, "it belongs to another user");
+}
+
+int auth_may_read(const struct http_request *req, const struct experiment *row, det_err *err)
+{
+    const struct viewer v = auth_viewer(req);
+    if (viewer_may_read(&v, row)) return 0;
+    return det_fail(err, DET_EDENIED,
+                    "experiment %lld is private: only its owner and administrators may read this",
+                    (long long)row->id);
 }

@@ -13,6 +13,7 @@
 // What the person who runs a master decides. A row is a member of struct master_settings, an option
 // of 'det master' and a row of master_settings_table: NUMBER(member, option, default, least, most,
 // help), FLAG(member, option, help).
+// clang-format off
 #define MASTER_SETTINGS(NUMBER, FLAG)                                                             \
     NUMBER(max_connections, "max-connections", "10000", 16, 1000000,                              \
            "How many connections there may be at a time; 10000 if not given.")                    \
@@ -25,7 +26,11 @@
     NUMBER(                                                                                       \
         reserved_connections, "reserved-connections", "1000", 1, 1000000,                         \
         "How many of them are kept from users and from those without a token, so that tasks and " \
-        "the user who started the master always get through; 1000 if not given.")
+        "the user who started the master always get through; 1000 if not given.")                 \
+    FLAG(private, "private",                                                                      \
+         "Treats every experiment as if its configuration said 'private: true'.")
+
+// clang-format on
 
 #define MASTER_NUMBER(member, ...) int64_t member;
 #define MASTER_FLAG(member, ...) bool member;

@@ -48,7 +48,7 @@ static int complete(det_trainer *t, uint64_t seed, det_err *err)
     int rc = dist_broadcast(t->ranks, "seed", 0, &t->setup.seed, sizeof t->setup.seed, err);
     if (rc) return rc;
     t->setup.data = t->config.data;
-    if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, true);
+    if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, CONFIG_OWNER);
     t->hparams = settings_hparams(t->setup.hparams);
     t->data = settings_data(t->setup.data);
     t->setup.engine->seed(t->setup.seed);
