@@ -43,7 +43,7 @@ if(DET_TESTS)
        ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/(lib\\.sh|check_outputs\\.py|interrupt\\.py)$") # called by tests
   if(DET_FUZZ) # there is no library
-    list(FILTER scripts EXCLUDE REGEX "/(install|examples_local)\\.sh$")
+    list(FILTER scripts EXCLUDE REGEX "/(install\\.sh|examples_local\\.sh|master_inference\\.py)$")
   endif()
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)

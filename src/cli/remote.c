@@ -193,24 +193,33 @@ const struct doc *remote_get(struct remote *r, const char *path, ...)
     return answer;
 }
 
+struct download {
+    struct fs_writer file;
+    int rc;
+    det_err err;
+};
+
+static bool add_piece(void *ctx, struct str piece)
+{
+    struct download *d = ctx;
+    d->rc = fs_writer_add(&d->file, piece.ptr, piece.len, &d->err);
+    return !d->rc;
+}
+
 bool remote_download(struct remote *r, const char *api_path, const char *file)
 {
-    const struct http_call call = {
-        .path = arena_printf(&r->arena, "/api/v1%s", api_path),
-        .timeout_us = -1,
-        .max_bytes = (size_t)1 << 40,
-    };
-    struct http_answer answer = {.body = BUF_INIT((size_t)1 << 40)};
-    struct fs_writer w = FS_WRITER_INIT;
-    det_err err;
-    int rc = http_call(r->client, &call, &answer, &err);
-    if (!rc) rc = fs_writer_open(&w, file, &err);
-    if (!rc) rc = fs_writer_add(&w, answer.body.ptr, answer.body.len, &err);
-    if (!rc) rc = fs_writer_commit(&w, &err);
-    fs_writer_close(&w);
-    http_answer_done(&answer);
-    if (rc) print_error("%s", err.msg);
-    return !rc;
+    const struct http_call call = {.path = arena_printf(&r->arena, "/api/v1%s", api_path)};
+    struct download d = {.file = FS_WRITER_INIT};
+    d.rc = fs_writer_open(&d.file, file, &d.err);
+    if (!d.rc) {
+        det_err err;
+        int rc = http_call_pieces(r->client, &call, add_piece, &d, &err);
+        if (rc) d.rc = rc, d.err = err;
+    }
+    if (!d.rc) d.rc = fs_writer_commit(&d.file, &d.err);
+    fs_writer_close(&d.file);
+    if (d.rc) print_error("%s", d.err.msg);
+    return !d.rc;
 }
 
 const char *remote_segment(struct remote *r, const char *text)

@@ -92,6 +92,14 @@ const char *http_master_address(void)
     return NULL;
 }
 
+void http_encode_path(struct buf *out, struct str path)
+{
+    while (path.ptr) {
+        http_encode(out, str_cut(&path, '/'));
+        if (path.ptr) buf_addc(out, '/');
+    }
+}
+
 void http_encode(struct buf *out, struct str text)
 {
     static const char plain[] =

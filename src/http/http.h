@@ -48,6 +48,7 @@ enum http_auth {
     HTTP_AUTH_ADMIN,
     HTTP_AUTH_TASK, // with an allocation's token
     HTTP_AUTH_ANY,  // a user or a task
+    HTTP_AUTH_JOB,  // the same, and jobs about what is not their own: the handler looks whose it is
     HTTP_AUTH_NONE, // everybody; authenticate() is not asked
 };
 
@@ -324,6 +325,11 @@ struct http_event {
 };
 typedef bool (*http_event_fn)(void *ctx, const struct http_event *event);
 
+// The same for an answer of any kind, piece by piece as it comes: it may be of any size. After a
+// failure, pieces may have come.
+int http_call_pieces(struct http_client *client, const struct http_call *call,
+                     http_line_fn on_piece, void *ctx, det_err *err);
+
 int http_call_lines(struct http_client *client, const struct http_call *call, http_line_fn on_line,
                     void *ctx, det_err *err);
 int http_call_events(struct http_client *client, const struct http_call *call,
@@ -331,6 +337,7 @@ int http_call_events(struct http_client *client, const struct http_call *call,
 
 // Appends text as one segment of a path, or one value of a query.
 void http_encode(struct buf *out, struct str text);
+void http_encode_path(struct buf *out, struct str path); // the same, but slashes stay
 
 // --- what is generated from the table
 

@@ -7,6 +7,7 @@
 #include "master/reports.h"
 #include "master/retention.h"
 #include "sys/dir.h"
+#include <math.h>
 #include <unistd.h>
 
 // --- from tasks
@@ -96,9 +97,56 @@ static int list_of_experiment(struct http_request *req, det_err *err)
     return list(req, (struct db_filter){.experiment_id = http_param_int(req, "experiment")}, err);
 }
 
+// A trial and its experiment, if the caller may see them.
+static int find_trial(struct http_request *req, struct trial *t, struct experiment *e, det_err *err)
+{
+    struct master *m = req->user;
+    int rc = db_trial_find(m->reader, http_param_int(req, "trial"), req->arena, t, err);
+    if (!rc) rc = db_experiment_find(m->reader, t->experiment_id, req->arena, e, err);
+    return rc ? rc : auth_may_see(req, e, err);
+}
+
 static int list_of_trial(struct http_request *req, det_err *err)
 {
+    struct trial t;
+    struct experiment e;
+    int rc = find_trial(req, &t, &e, err);
+    if (rc) return rc;
     return list(req, (struct db_filter){.trial_id = http_param_int(req, "trial")}, err);
+}
+
+// The one with the best value of the searcher's metric, and the most batches of equally good ones;
+// without any value the latest.
+static const struct checkpoint *choose_best(const struct db_list *list, bool smaller_is_better)
+{
+    const struct checkpoint *all = list->items, *best = NULL;
+    for (size_t i = 0; i < list->n; i++) {
+        double a = all[i].searcher_metric, b = best ? best->searcher_metric : NAN;
+        if (!smaller_is_better) a = -a, b = -b;
+        bool is_later = !best || all[i].steps_completed > best->steps_completed;
+        if (isnan(a) ? isnan(b) && is_later : isnan(b) || a < b || (a == b && is_later))
+            best = &all[i];
+    }
+    return best;
+}
+
+static int best_of_trial(struct http_request *req, det_err *err)
+{
+    static const char *const states[] = {"STATE_COMPLETED"};
+    struct master *m = req->user;
+    struct trial t;
+    struct experiment e;
+    struct db_list all = {0};
+    int rc = find_trial(req, &t, &e, err);
+    if (rc) return rc;
+    const struct db_filter filter = {.trial_id = t.id,
+                                     .states = api_list_doc(req->arena, states, 1)};
+    rc = db_checkpoints_list(m->reader, &filter, NULL, req->arena, &all, err);
+    if (rc) return rc;
+    const struct checkpoint *best = choose_best(&all, e.smaller_is_better);
+    if (!best) return det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
+    api_reply_record(req, "checkpoint", &checkpoint_table, best);
+    return 0;
 }
 
 // --- one
@@ -113,8 +161,12 @@ static int find(struct http_request *req, struct checkpoint *out, det_err *err)
 
 static int get_checkpoint(struct http_request *req, det_err *err)
 {
+    struct master *m = req->user;
     struct checkpoint c;
+    struct experiment e;
     int rc = find(req, &c, err);
+    if (!rc) rc = db_experiment_find(m->reader, c.experiment_id, req->arena, &e, err);
+    if (!rc) rc = auth_may_see(req, &e, err);
     if (rc) return rc;
     api_reply_record(req, "checkpoint", &checkpoint_table, &c);
     return 0;
@@ -196,12 +248,16 @@ static const struct http_route routes[] = {
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
     {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .handle = list_of_experiment,
      .query = &list_table, .summary = "Lists the checkpoints of an experiment."},
-    {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_ANY,
+    {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_JOB,
      .handle = list_of_trial, .query = &list_table, .summary = "Lists the checkpoints of a trial."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .handle = get_checkpoint,
+    {HTTP_GET, "/api/v1/trials/{trial:int}/best_checkpoint", .auth = HTTP_AUTH_JOB,
+     .handle = best_of_trial,
+     .summary = "The checkpoint with the best value of the searcher's metric; without any, the "
+                "latest."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .auth = HTTP_AUTH_JOB, .handle = get_checkpoint,
      .summary = "Describes a checkpoint."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .handle = get_file,
-     .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .auth = HTTP_AUTH_JOB,
+     .handle = get_file, .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
     {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .handle = delete_checkpoint,
      .summary = "Deletes a checkpoint."},
 };

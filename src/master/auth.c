@@ -124,12 +124,16 @@ static int find_run(struct master *m, struct str hash, struct identity *who, det
     return 0;
 }
 
-// Whatever a route is about must be the task's own.
+// Whatever a route is about must be the task's own. A job may also read checkpoints of its user's
+// trials; whether they are is found out by auth_may_see().
 static int check_task(struct http_request *req, struct identity *who, enum http_auth needed,
                       det_err *err)
 {
     const struct trial *t = &who->trial->row;
+    bool is_job = who->trial->experiment->row.kind == EXPERIMENT_GENERIC;
+    if (needed == HTTP_AUTH_JOB && is_job) return http_claim(req, who->session.user_id, true, err);
     bool own = needed == HTTP_AUTH_TASK || needed == HTTP_AUTH_ANY;
+    if (needed == HTTP_AUTH_JOB) own = has_param(req, "{trial");
     if (has_param(req, "{trial")) own = own && http_param_int(req, "trial") == t->id;
     if (has_param(req, "{experiment"))
         own = own && http_param_int(req, "experiment") == t->experiment_id;
@@ -209,10 +213,18 @@ int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *e
     return det_fail(err, DET_EDENIED, "it belongs to another user");
 }
 
+int auth_may_see(const struct http_request *req, const struct experiment *row, det_err *err)
+{
+    const struct identity *who = identity_of(req);
+    if (!who->trial || who->session.user_id == row->user_id) return 0;
+    return det_fail(err, DET_EDENIED, "a job may only read checkpoints of its own user's trials");
+}
+
 int auth_may_read(const struct http_request *req, const struct experiment *row, det_err *err)
 {
     const struct viewer v = auth_viewer(req);
-    if (viewer_may_read(&v, row)) return 0;
+    int rc = auth_may_see(req, row, err);
+    if (rc || viewer_may_read(&v, row)) return rc;
     return det_fail(err, DET_EDENIED,
                     "experiment %lld is private: only its owner and administrators may read this",
                     (long long)row->id);

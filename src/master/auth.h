@@ -54,5 +54,8 @@ void viewer_hide(const struct viewer *v, struct experiment *row);
 // DET_EDENIED unless the caller owns what belongs to a user, or is an administrator.
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err);
 
+// DET_EDENIED if the caller is a task of another user than the experiment's.
+int auth_may_see(const struct http_request *req, const struct experiment *row, det_err *err);
+
 // DET_EDENIED unless the caller may read the code, the logs and the files of an experiment.
 int auth_may_read(const struct http_request *req, const struct experiment *row, det_err *err);

@@ -71,9 +71,10 @@ int hidden_fill(struct arena *arena, const struct str *stored, struct str *text,
     if (!given) return 0; // whoever reads it next says what is wrong with it
     const struct doc *complete = fill(&f, given, known, "");
     if (f.missing)
-        return det_fail(err, DET_EINVAL,
-                        "%s: asterisks stand for a value that you may not see; give one of your own",
-                        f.missing);
+        return det_fail(
+            err, DET_EINVAL,
+            "%s: asterisks stand for a value that you may not see; give one of your own",
+            f.missing);
     struct buf out = BUF_INIT(YAML_MAX_BYTES);
     yaml_write(complete, &out);
     *text = (struct str){arena_strndup(arena, buf_str(&out).ptr, out.len), out.len};
