@@ -211,14 +211,13 @@ static int get_file(struct http_request *req, det_err *err)
     struct experiment e;
     struct str name = http_param(req, "file");
     const char *file = arena_strndup(req->arena, name.ptr, name.len);
+    int fd = -1;
     int rc = find(req, &c, err);
+    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
+    if (!rc) rc = auth_may_read(req, &e, err);
     if (rc) return rc;
     if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
-    rc = find_storage(req, c.experiment_id, &dir, &e, err);
-    if (!rc) rc = auth_may_read(req, &e, err);
-    if (rc) return rc;
-    int fd = -1;
     rc = open_file(dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
     if (rc) return rc;
     return http_reply_open_file(req, fd, http_content_type(HTTP_BYTES), file, err);
