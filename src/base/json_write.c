@@ -76,7 +76,7 @@ static void add_quoted(struct buf *out, struct str rest)
     while (rest.len) {
         const char *at = rest.ptr;
         int32_t c = utf8_next(&rest);
-        bool plain = c >= 0x20 && c != '"' && c != '\\' && !utf8_is_control(c);
+        bool plain = c >= 0x20 && c != '"' && c != '\\' && (c < 0x7F || !utf8_is_control(c));
         if (plain) {
             good.len += (size_t)(rest.ptr - at);
             continue;
