@@ -195,7 +195,7 @@ const struct doc *remote_get(struct remote *r, const char *path, ...)
 
 struct download {
     struct fs_writer file;
-    int rc;
+    int rc; // of a write that failed
     det_err err;
 };
 
@@ -210,16 +210,14 @@ bool remote_download(struct remote *r, const char *api_path, const char *file)
 {
     const struct http_call call = {.path = arena_printf(&r->arena, "/api/v1%s", api_path)};
     struct download d = {.file = FS_WRITER_INIT};
-    d.rc = fs_writer_open(&d.file, file, &d.err);
-    if (!d.rc) {
-        det_err err;
-        int rc = http_call_pieces(r->client, &call, add_piece, &d, &err);
-        if (rc) d.rc = rc, d.err = err;
-    }
-    if (!d.rc) d.rc = fs_writer_commit(&d.file, &d.err);
+    det_err err;
+    int rc = fs_writer_open(&d.file, file, &err);
+    if (!rc) rc = http_call_pieces(r->client, &call, add_piece, &d, &err);
+    if (!rc && d.rc) rc = det_fail(&err, d.rc, "%s", d.err.msg);
+    if (!rc) rc = fs_writer_commit(&d.file, &err);
     fs_writer_close(&d.file);
-    if (d.rc) print_error("%s", d.err.msg);
-    return !d.rc;
+    if (rc) print_error("%s", err.msg);
+    return !rc;
 }
 
 const char *remote_segment(struct remote *r, const char *text)

@@ -40,6 +40,6 @@ void guest_end_head(struct guests *all, struct guest *guest);
 void guest_read_headers(const struct guest *guest, struct exchange *x);
 
 // libmicrohttpd 0.9.75 answers a Content-Length that it cannot read by itself, and sends the head
-// of that answer twice. Called when it says that something is wrong, before it answers: the guest
-// that this is about, if any, is answered here and hears nothing more.
+// of that answer twice. Called when it complains about such a length, before it answers: the guest
+// that this is about is answered here and hears nothing more.
 void guests_refuse_bad_lengths(struct guests *all);

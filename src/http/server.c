@@ -282,12 +282,12 @@ static void *on_request_line(void *ctx, const char *target, struct MHD_Connectio
     return NULL;
 }
 
-// What it says is of no use to people, but when it says it is.
+// What libmicrohttpd has to say is of no use to people; but see guests_refuse_bad_lengths().
 static void on_complaint(void *ctx, const char *fmt, va_list args)
 {
     struct http_server *server = ctx;
-    (void)fmt, (void)args;
-    guests_refuse_bad_lengths(&server->guests);
+    (void)args;
+    if (strstr(fmt, MHD_HTTP_HEADER_CONTENT_LENGTH)) guests_refuse_bad_lengths(&server->guests);
 }
 
 // We decode after having split; see route.c.
