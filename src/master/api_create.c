@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "master/context.h"
 #include "master/create.h"
+#include "master/hidden.h"
 #include "sys/log.h"
 
 // --- model definitions
@@ -102,7 +103,7 @@ static void put_warnings(struct json_writer *w, const struct diag_list *diags)
 static const struct doc *masked_config(struct live_experiment *e, struct arena *arena)
 {
     return e->row.kind == EXPERIMENT_GENERIC ? doc_new(arena, DOC_NULL)
-                                             : exp_config_write(arena, &e->cfg, true);
+                                             : exp_config_write(arena, &e->cfg, CONFIG_OWNER);
 }
 
 // {"experiment": record, "config": ..., "warnings": [...]}: all but the record, which only the loop
@@ -189,6 +190,24 @@ static int finish_made(struct http_request *req, struct made *x, int rc, det_err
     return 0;
 }
 
+// What is forked must be readable, and what its configuration does not show is known to us.
+static int read_parent(struct http_request *req, struct create_input *in, det_err *err)
+{
+    const struct create_body *body = req->input;
+    struct experiment row = {0};
+    struct str complete, original;
+    bool owns = false;
+    if (body->parent_id.is_set) {
+        int64_t id = body->parent_id.value;
+        int rc = db_experiment_find(req->reader, id, req->arena, &row, err);
+        if (!rc) rc = auth_may_read(req, &row, err);
+        if (!rc) rc = db_config_find(req->reader, id, req->arena, &complete, &original, err);
+        if (rc) return rc;
+        owns = viewer_owns(&in->viewer, row.user_id);
+    }
+    return hidden_fill(req->arena, owns ? &complete : NULL, &in->config, err);
+}
+
 static int read_experiment(struct http_request *req, det_err *err)
 {
     const struct create_body *body = req->input;
@@ -199,15 +218,19 @@ static int read_experiment(struct http_request *req, det_err *err)
         .config = str_from(body->config),
         .context = body->context,
         .kind = (enum experiment_kind)body->kind,
+        .viewer = auth_viewer(req),
     };
+    int rc = 0;
     if (body->template_name) {
-        int rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
+        rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
         if (rc) return rc;
         below.text = str_from(t.config);
         x->in.below = &below;
         x->in.n_below = 1;
     }
-    int rc = draft_new(req->user, req->reader, &x->in, &x->draft, err);
+    rc = read_parent(req, &x->in, err);
+    if (rc) return rc;
+    rc = draft_new(req->user, req->reader, &x->in, &x->draft, err);
     x->in.below = NULL; // it is part of the configuration now
     return finish_made(req, x, rc, err);
 }

@@ -13,6 +13,7 @@ struct listing {
     const struct api_list *what;
     struct db_filter filter;
     struct db_page page;
+    struct viewer viewer;
     struct db_cursor cursor;
     int64_t n_left; // to be sent
     int64_t n_sent, total;
@@ -63,8 +64,9 @@ static int put_slice(struct feed *f, struct db_reader *r, bool *more, det_err *e
     int64_t limit = MIN(l->n_left, SLICE);
     int rc = find(l, r, limit, &arena, &list, err);
     for (size_t i = 0; !rc && i < list.n; i++) {
-        api_put_record(&l->w, &record, l->what->table,
-                       (const char *)list.items + i * l->what->table->size);
+        char *row = (char *)list.items + i * l->what->table->size;
+        if (l->what->hide) l->what->hide(&l->viewer, row);
+        api_put_record(&l->w, &record, l->what->table, row);
         arena_done(&record);
     }
     if (!rc) {
@@ -128,6 +130,7 @@ int api_list(struct http_request *req, const struct api_list *what, const struct
     struct listing *l = arena_alloc(&f->arena, sizeof *l);
     struct arena *a = &f->arena;
     l->what = what;
+    l->viewer = auth_viewer(req);
     l->filter = *filter;
     l->filter.states = copy_doc(a, filter->states);
     l->filter.users = copy_doc(a, filter->users);

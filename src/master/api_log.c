@@ -157,7 +157,10 @@ static int read_logs(struct http_request *req, det_err *err)
     struct log_filter filter = filter_of(req, q);
     const char *last = http_header(req, "Last-Event-ID");
     struct trial row;
+    struct experiment e;
     int rc = db_trial_find(req->reader, filter.trial_id, req->arena, &row, err);
+    if (!rc) rc = db_experiment_find(req->reader, row.experiment_id, req->arena, &e, err);
+    if (!rc) rc = auth_may_read(req, &e, err);
     if (rc || !q->follow) return rc ? rc : list_logs(req, &filter, err);
     if (last) number_to_int(str_from(last), 10, &filter.after_id);
     logs_read_from(req, &filter);

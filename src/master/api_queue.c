@@ -319,7 +319,7 @@ static int find_templates(struct db_reader *r, const struct db_filter *filter,
 static int list_templates(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"templates", &config_template_table, "name",
-                                         find_templates};
+                                         find_templates, NULL};
     const struct page_query *q = req->query;
     return api_list(req, &what, &(struct db_filter){0}, &q->page, err);
 }
@@ -333,7 +333,7 @@ static int get_template(struct http_request *req, det_err *err)
     return 0;
 }
 
-// Of a template that is there already, only its owner may change it.
+// Of a template that is there already, only its owner may change it, and it stays the owner's.
 struct old_template {
     uint64_t read_at; // see settle_now()
     bool exists;
@@ -376,9 +376,11 @@ static struct db_tx *begin_template(struct http_request *req, bool must_exist, i
 static int put_template(struct http_request *req, det_err *err)
 {
     const struct template_body *body = req->input;
+    const struct old_template *old = req->found;
     const struct config_template t = {.name = template_name(req),
                                       .config = body->config,
-                                      .user_id = identity_of(req)->session.user_id};
+                                      .user_id = old->exists ? old->owner_id
+                                                             : identity_of(req)->session.user_id};
     int rc;
     struct db_tx *tx = begin_template(req, false, &rc, err);
     if (!tx) return rc;

@@ -48,6 +48,7 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
         .data = job->data,
         .workspace = job->workspace,
         .project = job->project,
+        .private = job->private,
         .entrypoint = job->entrypoint,
         .launch_layer = job->launch_layer,
         .hyperparameters = {.kind = HP_GROUP, .name = ""},
@@ -84,13 +85,14 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
         struct job_config job;
         rc = job_config_read(&e->arena, text, opts, &job, diags);
         if (rc) return diag_fail(diags, err);
-        complete = job_config_write(&e->arena, &job, false);
+        complete = job_config_write(&e->arena, &job, CONFIG_WHOLE);
         job_as_experiment(&job, &e->cfg);
     } else {
         rc = exp_config_read(&e->arena, text, opts, &e->cfg, diags);
         if (rc) return diag_fail(diags, err);
-        complete = exp_config_write(&e->arena, &e->cfg, false);
+        complete = exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE);
     }
+    e->row.private = e->cfg.private;
     keep_json(e, complete);
     size_t n = strlen(e->config_json);
     if (n <= CONFIG_MAX_BYTES) return 0;
@@ -131,12 +133,23 @@ static int choose_storage(struct live_experiment *e, det_err *err)
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
 }
 
-// A checkpoint that all trials start from.
-static int choose_start(struct live_experiment *e, struct db_reader *r, det_err *err)
+static int check_source(struct live_experiment *e, struct db_reader *r, int64_t experiment_id,
+                        const struct viewer *viewer, det_err *err)
+{
+    struct experiment row;
+    int rc = db_experiment_find(r, experiment_id, &e->arena, &row, err);
+    if (rc || viewer_may_read(viewer, &row)) return rc;
+    return det_fail(err, DET_EDENIED, "experiment %lld, whose checkpoint it is, is private",
+                    (long long)experiment_id);
+}
+
+// A checkpoint that all trials start from. viewer NULL: it was found allowed before.
+static int choose_start(struct live_experiment *e, struct db_reader *r, const struct viewer *viewer,
+                        det_err *err)
 {
     const struct searcher_config *s = &e->cfg.searcher;
-    struct checkpoint c;
-    struct trial t;
+    struct checkpoint c = {0};
+    struct trial t = {0};
     int rc = 0;
     if (s->source_checkpoint_uuid) {
         rc = db_checkpoint_find(r, s->source_checkpoint_uuid, &e->arena, &c, err);
@@ -147,6 +160,8 @@ static int choose_start(struct live_experiment *e, struct db_reader *r, det_err 
             rc = det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
         e->warm_start = rc ? NULL : t.latest_checkpoint;
     }
+    int64_t source = c.experiment_id ? c.experiment_id : t.experiment_id;
+    if (!rc && source && viewer) rc = check_source(e, r, source, viewer, err);
     return rc ? det_wrap(err, "searcher") : 0;
 }
 
@@ -165,7 +180,7 @@ int create_read_stored(struct live_experiment *e, struct db_reader *r, struct st
     struct diag_list diags = DIAG_INIT(&e->arena);
     const struct config_opts opts = {.source = "stored configuration"};
     int rc = create_read_config(e, config, &opts, true, &diags, err);
-    return rc ? rc : choose_start(e, r, err);
+    return rc ? rc : choose_start(e, r, NULL, err);
 }
 
 int create_find_storage(struct master *m, struct db_reader *r, int64_t experiment_id,
@@ -182,7 +197,10 @@ int create_find_storage(struct master *m, struct db_reader *r, int64_t experimen
     if (!rc && !dir)
         rc = det_fail(err, DET_EUNSUPPORTED, "the checkpoints of experiment %lld are elsewhere",
                       (long long)experiment_id);
-    if (!rc) *out = (struct stored_at){arena_strdup(arena, dir), e->row.user_id};
+    if (!rc)
+        *out = (struct stored_at){
+            arena_strdup(arena, dir),
+            {.id = e->row.id, .user_id = e->row.user_id, .private = e->row.private}};
     experiment_free(e);
     return rc;
 }
@@ -220,7 +238,7 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
     };
     e->row.kind = in->kind;
     int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
-    if (!rc) rc = choose_start(e, r, err);
+    if (!rc) rc = choose_start(e, r, &in->viewer, err);
     if (!rc) rc = check_context(e, in->context, err);
     if (rc) {
         draft_free(d);
@@ -305,6 +323,6 @@ struct live_experiment *draft_begin(struct draft *d, const struct create_input *
 
 void create_save_config(struct live_experiment *e, struct db_tx *tx)
 {
-    keep_json(e, exp_config_write(&e->arena, &e->cfg, false));
+    keep_json(e, exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE));
     db_config_change(tx, e->row.id, str_from(e->config_json));
 }

@@ -1,7 +1,7 @@
 // master/create.h: from a configuration to an experiment. Private to the layer.
 #pragma once
 
-#include "master/state.h"
+#include "master/auth.h"
 
 // An experiment that is being made: nothing of it is known to the master yet. Threads that read
 // make it ready; the loop looks at what only it knows and puts it into the world.
@@ -22,6 +22,7 @@ struct create_input {
     const struct config_text *below; // template and so on
     size_t n_below;
     enum experiment_kind kind;
+    struct viewer viewer; // who wants it
 };
 
 // From a configuration, in d->arena. By any thread. On failure d->diags may say more, and d->e is
@@ -61,7 +62,7 @@ void create_copy_row(struct live_experiment *e, const struct experiment *row);
 // Where the checkpoints of an experiment are, and whose they are.
 struct stored_at {
     const char *dir;
-    int64_t owner_id;
+    struct experiment row; // only id, user_id and private
 };
 int create_find_storage(struct master *m, struct db_reader *r, int64_t experiment_id,
                         struct arena *arena, struct stored_at *out, det_err *err);

@@ -3,12 +3,19 @@
 // so it is never ahead of the disk.
 #include "master/events.h"
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "master/routes.h"
 #include "sys/log.h"
 
-enum { GATHER_US = 50000, PIECE_BYTES = 64 << 10, MAX_BYTES = 16 << 20 };
+enum {
+    GATHER_US = 50000,
+    PIECE_BYTES = 64 << 10,
+    SENT_BYTES = 2 << 20, // to all watchers in one turn of the loop
+    MAX_PARTS = 64,       // of a piece
+    MAX_BYTES = 16 << 20
+};
 
 struct mark {
     enum event_kind kind;
@@ -17,6 +24,7 @@ struct mark {
 
 struct watcher {
     struct master *master;
+    struct viewer viewer;
     struct http_stream *stream;
     struct watcher *next;
 };
@@ -29,12 +37,25 @@ struct events {
     bool is_sending; // one flush at a time, or an older state of a record might come last
 };
 
+struct range {
+    size_t start, end; // bytes of flush.out
+};
+
+// One event: as its owner and administrators see it, and as all others do.
+struct part {
+    int64_t owner_id;
+    struct range whole, shown;
+};
+
 // What one transaction after another has brought; read when all before it is durable, and sent.
 struct flush {
     struct master *master;
     struct mark *marks;
     size_t n, at;
+    size_t max_bytes; // of a piece: the more watchers, the fewer
     struct buf out;
+    struct part parts[MAX_PARTS];
+    size_t n_parts;
 };
 
 static int by_mark(const void *a, const void *b)
@@ -44,26 +65,48 @@ static int by_mark(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void put_event(struct buf *out, const char *name, const struct field_table *table,
-                      const void *record, struct arena *arena)
+static void put_event(struct flush *f, struct range *out, const char *name,
+                      const struct field_table *table, const void *record, struct arena *arena)
 {
     struct buf json = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     json_init(&w, &json, 0);
     api_put_record(&w, arena, table, record);
-    http_put_event(out, NULL, name, buf_str(&json));
+    out->start = f->out.len;
+    http_put_event(&f->out, NULL, name, buf_str(&json));
+    out->end = f->out.len;
     buf_done(&json);
 }
 
-static void put_mark(struct buf *out, struct db_reader *r, const struct mark *mark)
+static void put_experiment(struct flush *f, struct experiment *row, struct arena *arena)
+{
+    const struct viewer anybody = {.all_private = f->master->opts.settings.private};
+    struct part *part = &f->parts[f->n_parts++];
+    *part = (struct part){.owner_id = row->user_id};
+    put_event(f, &part->whole, "experiment", &experiment_table, row, arena);
+    part->shown = part->whole;
+    if (viewer_may_read(&anybody, row)) return;
+    viewer_hide(&anybody, row);
+    put_event(f, &part->shown, "experiment", &experiment_table, row, arena);
+}
+
+static void put_trial(struct flush *f, const struct trial *row, struct arena *arena)
+{
+    struct part *part = &f->parts[f->n_parts++];
+    *part = (struct part){0};
+    put_event(f, &part->whole, "trial", &trial_table, row, arena);
+    part->shown = part->whole;
+}
+
+static void put_mark(struct flush *f, struct db_reader *r, const struct mark *mark)
 {
     struct arena arena = ARENA_INIT;
     struct experiment e;
     struct trial t;
     if (mark->kind == EVENT_EXPERIMENT && !db_experiment_find(r, mark->id, &arena, &e, NULL))
-        put_event(out, "experiment", &experiment_table, &e, &arena);
+        put_experiment(f, &e, &arena);
     if (mark->kind == EVENT_TRIAL && !db_trial_find(r, mark->id, &arena, &t, NULL))
-        put_event(out, "trial", &trial_table, &t, &arena);
+        put_trial(f, &t, &arena);
     arena_done(&arena);
 }
 
@@ -71,9 +114,9 @@ static void put_mark(struct buf *out, struct db_reader *r, const struct mark *ma
 static void read_some(void *ctx, void *own)
 {
     struct flush *f = ctx;
-    for (; f->at < f->n && f->out.len < PIECE_BYTES; f->at++)
+    for (; f->at < f->n && f->out.len < f->max_bytes && f->n_parts < MAX_PARTS; f->at++)
         if (!f->at || by_mark(&f->marks[f->at], &f->marks[f->at - 1]))
-            put_mark(&f->out, own, &f->marks[f->at]);
+            put_mark(f, own, &f->marks[f->at]);
 }
 
 static void flush_done(struct flush *f)
@@ -86,17 +129,38 @@ static void flush_done(struct flush *f)
     free(f);
 }
 
+static void send_to(const struct flush *f, const struct watcher *x)
+{
+    for (size_t i = 0; i < f->n_parts; i++) {
+        const struct part *p = &f->parts[i];
+        const struct range *at = viewer_owns(&x->viewer, p->owner_id) ? &p->whole : &p->shown;
+        http_stream_write(x->stream, (struct str){f->out.ptr + at->start, at->end - at->start});
+    }
+}
+
+static void send_some(void *ctx);
+
+static void go_on(struct flush *f)
+{
+    size_t n_watchers = 1;
+    for (const struct watcher *x = f->master->events->watchers; x; x = x->next)
+        n_watchers++;
+    f->max_bytes = MIN(PIECE_BYTES, SENT_BYTES / n_watchers);
+    f->n_parts = 0;
+    buf_clear(&f->out);
+    worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
+}
+
 static void send_some(void *ctx)
 {
     struct flush *f = ctx;
     struct events *v = f->master->events;
-    for (struct watcher *x = v->watchers; x; x = x->next)
-        http_stream_write(x->stream, buf_str(&f->out));
-    buf_clear(&f->out);
+    for (const struct watcher *x = v->watchers; buf_ok(&f->out) && x; x = x->next)
+        send_to(f, x);
     if (f->at == f->n || !v->watchers)
         flush_done(f);
     else
-        worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
+        go_on(f);
 }
 
 static void on_durable(void *ctx, int code, const det_err *err)
@@ -106,7 +170,7 @@ static void on_durable(void *ctx, int code, const det_err *err)
     if (code)
         flush_done(f);
     else
-        worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
+        go_on(f);
 }
 
 static void flush(void *ctx)
@@ -115,7 +179,7 @@ static void flush(void *ctx)
     struct events *v = m->events;
     if (v->is_sending || !v->n) return; // it comes when that is done
     struct flush *f = xmalloc(sizeof *f);
-    *f = (struct flush){m, v->marks, v->n, 0, BUF_INIT(MAX_BYTES)};
+    *f = (struct flush){.master = m, .marks = v->marks, .n = v->n, .out = BUF_INIT(MAX_BYTES)};
     v->marks = NULL;
     v->n = v->cap = 0;
     v->is_sending = true;
@@ -154,8 +218,8 @@ static int get_events(struct http_request *req, det_err *err)
         m->events = xcalloc(1, sizeof *m->events);
         m->events->timer = (struct loop_timer){.fn = flush, .ctx = m};
     }
-    const struct http_stream_opts opts = {.closed = closed, .ctx = w};
-    *w = (struct watcher){.master = m, .next = m->events->watchers};
+    const struct http_stream_opts opts = {.closed = closed, .ctx = w, .resyncs = true};
+    *w = (struct watcher){.master = m, .viewer = auth_viewer(req), .next = m->events->watchers};
     m->events->watchers = w;
     w->stream = http_stream_start(req, &opts);
     return 0;

@@ -16,7 +16,7 @@
 
 struct waiter;
 
-enum { PENDING_BUCKETS = 1024 };
+enum { PENDING_BUCKETS = 1024, AUTH_HASH_BYTES = 32 };
 
 // An allocation from the wish for slots to the end of its processes.
 struct live_allocation {
@@ -125,6 +125,7 @@ struct master {
     const char *cluster_id;
     struct arena arena; // as long as the master
     uint8_t token_key[32];
+    uint8_t local_hash[AUTH_HASH_BYTES];               // of the token in master.json
     struct throttle *throttle;                         // of logins
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct unsettled *unsettled;
