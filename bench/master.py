@@ -441,6 +441,7 @@ class Routes:
             'GET /api/v1/trials/{trial}': get(f'{base}/trials/{big}'),
             'GET /api/v1/trials/{trial}/allocations': get(f'{base}/trials/{big}/allocations', '?limit=-1'),
             'GET /api/v1/trials/{trial}/checkpoints': get(f'{base}/trials/{trial}/checkpoints', '?limit=-1'),
+            'GET /api/v1/trials/{trial}/best_checkpoint': get(f'{base}/trials/{trial}/best_checkpoint'),
             'GET /api/v1/trials/{trial}/metrics': get(f'{base}/trials/{big}/metrics', '', '?limit=100000', '?limit=-1'),
             'GET /api/v1/trials/{trial}/series': get(f'{base}/trials/{big}/series', '?group=training&name=loss'),
             'GET /api/v1/trials/{trial}/logs': get(f'{base}/trials/{big}/logs', '', '?limit=100000', '?searchText=not%20there',

@@ -1,6 +1,9 @@
 # Programs and benchmarks.
 
 target_compile_definitions(cli PRIVATE DET_VERSION="${PROJECT_VERSION}")
+if(DET_TESTS OR DET_FUZZ)
+  target_compile_definitions(db PRIVATE DET_TESTS) # reading the database on the loop ends the program
+endif()
 add_executable(det src/cli/main.c)
 target_link_libraries(det PRIVATE cli)
 install(TARGETS det RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

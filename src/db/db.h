@@ -110,8 +110,8 @@ void db_setting_delete(struct db_tx *tx, const char *name);
 
 // --- reading
 
-// From now on (or no longer) a read by the calling thread is a bug, which ends the program: for the
-// thread of an event loop, where everybody would wait for the disk.
+// From now on (or no longer) a read by the calling thread is a bug, which ends the program in builds
+// with tests: for the thread of an event loop, where everybody would wait for the disk.
 void db_forbid_reading(bool forbid);
 
 int db_reader_open(struct db *db, struct db_reader **out, det_err *err);
