@@ -259,7 +259,7 @@ static int list_texts(struct db_reader *r, enum statement id, struct arena *a, s
         *(const char **)grow(&list) = column_text(s, 0, a);
     if (rc != SQLITE_DONE) return fail(r, err);
     sqlite3_reset(s);
-    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
     return 0;
 }
 

@@ -150,20 +150,29 @@ static int64_t status_of(const struct task_exit *exit)
     }
 }
 
+// Its output comes first.
 static void on_exited(struct live_allocation *a, const struct task_exit *exit)
+{
+    a->exited = true;
+    a->exit = *exit;
+    a->exit.why = exit->why ? arena_strdup(&a->arena, exit->why) : NULL;
+    logs_pull(a);
+}
+
+void allocation_drained(struct live_allocation *a)
 {
     struct master *m = a->trial->experiment->master;
     struct db_tx *tx = db_tx_new(m->db);
+    const struct task_exit *exit = &a->exit;
     const struct exit_facts facts = {
         .killed_by_us = a->row.kill,
         .preemption_acked = a->row.preemption_acked,
         .system = exit->end == TASK_LOST ? EXIT_NODE_FAILED : EXIT_NONE,
         .status = (int)status_of(exit),
     };
-    logs_pull(a, tx);
     a->row.exit = exit_classify(&facts);
     a->row.exit_status = facts.status;
-    a->row.reason = exit->why ? arena_strdup(&a->arena, exit->why) : NULL;
+    a->row.reason = exit->why;
     log_info("allocation %s: %s%s%s", a->row.id, exit_kind_names[a->row.exit],
              exit->why ? ": " : "", exit->why ? exit->why : "");
     finish(a, tx);
@@ -192,7 +201,7 @@ void allocation_on_rm(struct master *m, const struct rm_event *event)
         on_started(a);
         break;
     case RM_LOG:
-        logs_pull(a, NULL);
+        logs_pull(a);
         break;
     case RM_EXITED:
         on_exited(a, &event->exit);

@@ -11,6 +11,25 @@ enum { LINES_AT_ONCE = 500 };
 
 // --- in
 
+// A page of a task's output on its way into the database. One at a time of each allocation: so
+// memory is limited, and a task that prints much is no more than one among others; the rest of its
+// output waits in its spool (task/task.h), and if that is full, the task does.
+struct pull {
+    struct master *master;
+    struct live_allocation *allocation; // not to be touched by the worker
+    struct db_tx *tx;
+    const struct policies *policies;
+    uint64_t matched; // policies, before and after
+    int64_t trial_id;
+    const char *allocation_id;
+    char *dir;
+    int64_t offset; // where to read; then: where to go on
+    int64_t n_lost_bytes;
+    bool any;
+    int rc;
+    det_err err;
+};
+
 // "WARNING: ..." says its level.
 static enum log_level level_of(struct str text)
 {
@@ -37,80 +56,114 @@ static const char *line_text(const struct task_line *line, struct arena *arena)
     return text;
 }
 
-static void add_line(struct live_allocation *a, const struct task_line *line, struct arena *arena,
-                     struct db_tx *tx)
+static struct log_line line_of(const struct pull *p, const struct task_line *line,
+                               struct arena *arena)
 {
     static const char *const streams[] = {"stdout", "stderr", NULL};
-    const struct log_line row = {
-        .trial_id = a->row.trial_id,
+    return (struct log_line){
+        .trial_id = p->trial_id,
         .time_us = line->time_us,
         .level = level_of(line->text),
         .rank = {line->stream != TASK_SHIM, line->rank},
-        .allocation_id = a->row.id,
+        .allocation_id = p->allocation_id,
         .source = line->stream == TASK_SHIM ? "shim" : "task",
         .stdtype = streams[line->stream],
         .log = line_text(line, arena),
     };
-    db_log_add(tx, &row);
-    if (line->stream != TASK_SHIM) policies_apply(a->trial, row.log, tx);
 }
 
-struct wake {
-    struct master *master;
-    int64_t trial_id;
-};
+// By the worker: the slow part, of a size that the task decides. What is durable is removed from
+// the spool, by which the shim knows that it can go on.
+static void read_page(void *ctx)
+{
+    struct pull *p = ctx;
+    struct arena arena = ARENA_INIT;
+    struct task_page page = {0};
+    task_log_trim(p->dir, p->offset);
+    p->rc = task_log_read(p->dir, p->offset, &arena, &page, &p->err);
+    struct log_line *lines = arena_array(&arena, page.lines.n, sizeof *lines);
+    for (size_t i = 0; i < page.lines.n; i++) {
+        lines[i] = line_of(p, &page.lines.items[i], &arena);
+        if (page.lines.items[i].stream != TASK_SHIM)
+            p->matched |= policies_match(p->policies, p->matched, lines[i].log);
+    }
+    p->n_lost_bytes = page.n_lost_bytes;
+    p->any = page.lines.n > 0;
+    if (p->any) db_logs_add(p->tx, lines, page.lines.n);
+    if (!p->rc) p->offset = page.next;
+    arena_done(&arena);
+}
+
+// Nothing of this allocation is on its way any more.
+static void end_pull(struct pull *p)
+{
+    struct live_allocation *a = p->allocation;
+    a->pulling = false;
+    if (a->pull_again)
+        logs_pull(a);
+    else if (a->exited)
+        allocation_drained(a);
+    free(p->dir);
+    free(p);
+}
 
 static void on_durable(void *ctx, int code, const det_err *err)
 {
-    struct wake *w = ctx;
-    if (code) log_warn("log of trial %lld: %s", (long long)w->trial_id, err->msg);
-    logs_wake(w->master, w->trial_id);
-    free(w);
+    struct pull *p = ctx;
+    if (code) log_warn("log of trial %lld: %s", (long long)p->trial_id, err->msg);
+    logs_wake(p->master, p->trial_id);
+    end_pull(p);
 }
 
-// Reads one page. False: there is no more.
-static bool pull_page(struct live_allocation *a, struct db_tx *tx)
+static void on_page(void *ctx)
 {
-    struct master *m = a->trial->experiment->master;
-    struct arena arena = ARENA_INIT;
-    struct task_page page;
-    det_err err;
-    bool more = false;
-    if (rm_read_log(m->rm, a->row.token, a->row.log_offset, &arena, &page, &err)) {
-        log_warn("allocation %s: %s", a->row.id, err.msg);
-    } else {
-        if (page.n_lost_bytes)
-            logs_say(a->trial, LOG_LEVEL_WARNING, tx, "%lld bytes of output were too much to keep",
-                     (long long)page.n_lost_bytes);
-        for (size_t i = 0; i < page.lines.n; i++)
-            add_line(a, &page.lines.items[i], &arena, tx);
-        more = page.lines.n > 0;
-        a->row.log_offset = page.next;
+    struct pull *p = ctx;
+    struct live_allocation *a = p->allocation;
+    struct live_trial *t = a->trial;
+    if (p->rc) log_warn("allocation %s: %s", a->row.id, p->err.msg);
+    if (p->n_lost_bytes)
+        logs_say(t, LOG_LEVEL_WARNING, p->tx, "%lld bytes of output were too much to keep",
+                 (long long)p->n_lost_bytes);
+    policies_act(t, p->matched, p->tx);
+    a->pull_again |= p->any; // there may be more
+    a->row.log_offset = p->offset;
+    if (p->any || p->n_lost_bytes) {
+        allocation_save(a, p->tx);
+        db_tx_submit_must(p->tx, on_durable, p);
+        return;
     }
-    arena_done(&arena);
-    return more;
+    db_tx_free(p->tx);
+    end_pull(p);
 }
 
-void logs_pull(struct live_allocation *a, struct db_tx *tx)
+void logs_pull(struct live_allocation *a)
 {
     struct master *m = a->trial->experiment->master;
-    struct db_tx *own = tx ? NULL : db_tx_new(m->db);
-    bool any = false;
-    if (!tx && db_is_full(m->db)) { // it is kept where it is until there is space
-        db_tx_free(own);
-        return;
+    const struct rm_alloc *found = rm_find(m->rm, a->row.token);
+    a->pull_again = true;
+    // Without space, and while the database has enough to do, output stays where it is.
+    if (a->pulling || m->stopping || !found || db_refuses(m->db, NULL) || db_is_busy(m->db)) return;
+    struct pull *p = xcalloc(1, sizeof *p);
+    *p = (struct pull){.master = m,
+                       .allocation = a,
+                       .tx = db_tx_new(m->db),
+                       .policies = a->trial->experiment->policies,
+                       .matched = a->trial->policies_seen,
+                       .trial_id = a->row.trial_id,
+                       .allocation_id = a->row.id,
+                       .dir = xstrdup(found->dir),
+                       .offset = a->row.log_offset};
+    a->pulling = true;
+    a->pull_again = false;
+    worker_run(m->log_worker, read_page, on_page, p);
+}
+
+void logs_pull_waiting(struct master *m)
+{
+    for (size_t i = 0; i < m->allocations.n; i++) {
+        struct live_allocation *a = m->allocations.items[i].value;
+        if (a->pull_again && !a->pulling) logs_pull(a);
     }
-    while (pull_page(a, tx ? tx : own))
-        any = true;
-    if (tx) return; // who began it saves the offset
-    if (!any) {
-        db_tx_free(own);
-        return;
-    }
-    struct wake *w = xmalloc(sizeof *w);
-    *w = (struct wake){m, a->row.trial_id};
-    allocation_save(a, own);
-    db_tx_submit_must(own, on_durable, w);
 }
 
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)

@@ -9,6 +9,7 @@
 #include "master/events.h"
 #include "master/local.h"
 #include "master/logs.h"
+#include "master/past.h"
 #include "master/routes.h"
 #include "master/state.h"
 #include "master/sweep.h"
@@ -95,19 +96,39 @@ static void read_cluster_id(struct master *m)
     db_tx_submit_must(tx, NULL, NULL);
 }
 
+static void begin_work(struct master *m);
+
+// What cannot be written can be read: the master goes on to answer, and says why it takes nothing.
+// A file that is found to be damaged when it is opened is not even read from.
+static void on_db_broken(struct master *m)
+{
+    db_refuses(m->db, &m->failure);
+    log_error("%s", m->failure.msg);
+    if (!db_is_damaged(m->db) || !m->checking) return;
+    past_advise(&m->failure);
+    loop_stop(m->loop);
+}
+
 static void on_db(void *ctx, uint32_t events)
 {
     struct master *m = ctx;
+    struct db_note note;
     (void)events;
+    while (db_next_note(m->db, &note))
+        note.is_problem ? log_warn("%s", note.text) : log_info("%s", note.text);
     db_dispatch(m->db);
-    if (!db_is_broken(m->db) || m->failure.code) return;
-    det_fail(&m->failure, DET_EIO, "the database cannot be written; nothing more is acknowledged");
-    loop_stop(m->loop);
+    if (db_is_broken(m->db) && !m->failure.code) on_db_broken(m);
+    if (m->checking && !db_is_checking(m->db)) begin_work(m);
 }
 
 static int open_db(struct master *m, det_err *err)
 {
-    int rc = db_open(arena_printf(&m->arena, "%s/det.db", m->data_dir), &m->db, err);
+    const int64_t hour_us = INT64_C(3600) * 1000000;
+    const char *path = arena_printf(&m->arena, "%s/det.db", m->data_dir);
+    int rc = past_check(m->data_dir, path, err);
+    if (!rc) rc = db_open(path, &m->db, err);
+    if (rc == DET_ECORRUPT) past_advise(err);
+    if (!rc) db_keep_backups(m->db, arena_printf(&m->arena, "%s/backups", m->data_dir), hour_us);
     if (!rc) rc = db_reader_open(m->db, &m->reader, err);
     if (!rc) rc = db_next_ids(m->reader, &m->next_experiment, &m->next_trial, &m->next_user, err);
     if (rc) return rc;
@@ -137,7 +158,7 @@ static int open_rm(struct master *m, det_err *err)
     m->rm = rm_open(&opts, err);
     if (!m->rm) return err->code;
     m->rm_watch = (struct loop_watch){.fn = on_rm, .ctx = m, .fd = rm_fd(m->rm)};
-    return loop_watch(m->loop, &m->rm_watch, EPOLLIN, err);
+    return 0;
 }
 
 // A task needs a descriptor, a client another one. Most systems let a program have 1024 until it
@@ -213,11 +234,24 @@ static void on_time(void *ctx)
 {
     struct master *m = ctx;
     logs_wake_all(m);
-    if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_is_full(m->db)) clean(m);
+    logs_pull_waiting(m);
+    if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_refuses(m->db, NULL)) clean(m);
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
 }
 
 // --- all of it
+
+// The database is whole: from now on tasks are followed, and files that nobody needs are removed.
+static void begin_work(struct master *m)
+{
+    det_err err;
+    m->checking = false;
+    if (loop_watch(m->loop, &m->rm_watch, EPOLLIN, &err)) log_error("%s", err.msg);
+    erase_resume(m);
+    sweep_workdirs(m);
+    schedule_soon(m);
+    loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+}
 
 static int open_all(struct master *m, det_err *err)
 {
@@ -225,7 +259,8 @@ static int open_all(struct master *m, det_err *err)
     if (!rc) rc = lock(m, err);
     if (rc) return rc;
     m->worker = worker_new(m->loop, N_WORKERS, err);
-    if (!m->worker) return err->code;
+    m->log_worker = m->worker ? worker_new(m->loop, 1, err) : NULL;
+    if (!m->log_worker) return err->code;
     rc = open_db(m, err);
     if (!rc) rc = auth_open(m, err);
     if (!rc) rc = local_first_user(m, err);
@@ -239,10 +274,14 @@ static int open_all(struct master *m, det_err *err)
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.
 static void drain(struct master *m)
 {
-    if (!m->worker || !m->db) return;
-    do {
+    bool more = true;
+    m->stopping = true;
+    if (!m->log_worker || !m->db || m->checking) return;
+    while (more) {
         db_wait(m->db); // first, for what becomes durable may give the workers something to do
-    } while (worker_drain(m->worker));
+        more = worker_drain(m->worker);
+        more |= worker_drain(m->log_worker);
+    }
 }
 
 void master_free(struct master *m)
@@ -254,6 +293,7 @@ void master_free(struct master *m)
     settle_close(m);
     http_server_free(m->server);
     worker_free(m->worker);
+    worker_free(m->log_worker);
     while (m->experiments.n) {
         struct live_experiment *e = m->experiments.items[0].value;
         set_remove(&m->experiments, e->row.id);
@@ -286,10 +326,9 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
     m->loop = loop_new(err);
     schedule_start(m);
+    m->checking = true; // until begin_work()
     if (m->loop && !open_all(m, err)) {
-        erase_resume(m);
-        sweep_workdirs(m);
-        loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+        if (!db_is_checking(m->db)) begin_work(m);
         return m;
     }
     master_free(m);

@@ -40,19 +40,25 @@ void policies_close(struct live_experiment *e)
     e->policies = NULL;
 }
 
-void policies_apply(struct live_trial *t, const char *line, struct db_tx *tx)
+uint64_t policies_match(const struct policies *p, uint64_t seen, const char *line)
 {
-    const struct policies *p = t->experiment->policies;
     for (size_t i = 0; i < p->n; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+        if (!(seen & bit) && !regexec(&p->patterns[i], line, 0, NULL, 0)) seen |= bit;
+    }
+    return seen;
+}
+
+void policies_act(struct live_trial *t, uint64_t seen, struct db_tx *tx)
+{
+    for (size_t i = 0; i < t->experiment->policies->n; i++) {
         const struct log_policy *policy = &t->experiment->cfg.log_policies.items[i];
         uint64_t bit = UINT64_C(1) << i;
-        if (!policy->pattern || t->policies_seen & bit ||
-            regexec(&p->patterns[i], line, 0, NULL, 0))
-            continue;
-        t->policies_seen |= bit;
+        if (!policy->pattern || !(seen & bit) || t->policies_seen & bit) continue;
         if (policy->action == LOG_CANCEL_RETRIES) t->retries_off = true;
         logs_say(t, LOG_LEVEL_WARNING, tx, "log policy '%s' matches%s",
                  policy->name ? policy->name : policy->pattern,
                  t->retries_off ? ": the trial will not be restarted" : "");
     }
+    t->policies_seen |= seen;
 }

@@ -7,5 +7,8 @@
 int policies_open(struct live_experiment *e, det_err *err);
 void policies_close(struct live_experiment *e);
 
-// Looks at one line. What it says is logged once for each trial.
-void policies_apply(struct live_trial *t, const char *line, struct db_tx *tx);
+// Looks at one line: the policies that were seen before, and those that it matches. Any thread.
+uint64_t policies_match(const struct policies *p, uint64_t seen, const char *line);
+
+// Does what the policies say that were not seen before; it is logged once for each trial.
+void policies_act(struct live_trial *t, uint64_t seen, struct db_tx *tx);

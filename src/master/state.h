@@ -34,6 +34,9 @@ struct live_allocation {
     struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
     char *workdir;
+    bool pulling, pull_again; // output is on its way into the log; there is, or may be, more
+    bool exited;              // its processes have ended: when the log is complete, it ends
+    struct task_exit exit;    // how
 };
 
 // How far a group's reports have come, in this run.
@@ -88,7 +91,7 @@ struct prepare;
 struct master {
     struct master_opts opts;
     struct loop *loop;
-    struct worker *worker;
+    struct worker *worker, *log_worker;
     struct db *db;
     struct db_reader *reader;
     struct rm *rm;
@@ -113,7 +116,10 @@ struct master {
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
-    det_err failure;   // why it stopped; code 0: it was asked to
+    bool stopping;     // nothing new is begun
+    bool checking; // nothing is done about tasks and files before it is known that the database is
+                   // whole
+    det_err failure; // why it stopped; code 0: it was asked to
 };
 
 // --- master.c
@@ -213,6 +219,9 @@ void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *t
 
 void allocation_on_rm(struct master *m, const struct rm_event *event);
 
+// It has exited, and all of its output is in the log: it comes to its end.
+void allocation_drained(struct live_allocation *a);
+
 // Signals that were given before a restart are given again.
 void allocation_resume(struct live_allocation *a);
 
@@ -244,8 +253,9 @@ void schedule_explain(struct master *m, const struct live_allocation *a, struct 
 
 // --- logs.c
 
-// Copies new output of a task into its log. tx NULL: in a transaction of its own.
-void logs_pull(struct live_allocation *a, struct db_tx *tx);
+// Copies new output of a task into its log, in the background, a page after the other.
+void logs_pull(struct live_allocation *a);
+void logs_pull_waiting(struct master *m); // those that could not begin
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

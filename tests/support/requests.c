@@ -239,7 +239,9 @@ static bool turn(int fd, struct buf *answer)
     while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
         buf_add(answer, bytes, (size_t)n);
     if (n == 0) return false;
-    if (!worker_drain(m->worker)) db_wait(m->db);
+    bool worked = worker_drain(m->worker);
+    worked |= worker_drain(m->log_worker);
+    if (!worked) db_wait(m->db);
     return true;
 }
 
@@ -318,6 +320,7 @@ static void make_experiment(void)
     for (int i = 0; i < 5; i++) { // to the start of its tasks
         loop_run_once(m->loop, 0);
         worker_drain(m->worker);
+        worker_drain(m->log_worker);
         db_wait(m->db);
     }
 }
