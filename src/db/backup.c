@@ -93,8 +93,8 @@ static int copy_pages(struct db *db, sqlite3 *to, int fd, bool patient, det_err 
     return rc == SQLITE_DONE ? 0 : sqlite_fail(to, rc, err);
 }
 
-// Nobody else knows the file, and a crash makes it worthless: SQLite need not be careful. At the end
-// it is a database in one file, without a log beside it.
+// Nobody else knows the file, and a crash makes it worthless: SQLite need not be careful. At the
+// end it is a database in one file, without a log beside it.
 static int copy(struct db *db, const char *temp, bool patient, det_err *err)
 {
     sqlite3 *to = NULL;
@@ -102,8 +102,10 @@ static int copy(struct db *db, const char *temp, bool patient, det_err *err)
     if (fd < 0) return fs_fail(err, "create", temp);
     int rc = sqlite3_open_v2(temp, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                              "PRAGMA cache_size = -1000", NULL, NULL, NULL);
+        rc = sqlite3_exec(to,
+                          "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                          "PRAGMA cache_size = -1000",
+                          NULL, NULL, NULL);
     int code = rc == SQLITE_OK ? copy_pages(db, to, fd, patient, err) : fail(to, rc, temp, err);
     if (!code && (rc = sqlite3_exec(to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL)))
         code = fail(to, rc, temp, err);
@@ -188,13 +190,15 @@ int backup_make(struct db *db, const char *folder, bool patient, char *name, siz
                 det_err *err)
 {
     struct arena arena = ARENA_INIT;
+    int64_t now_us = clock_unix_us();
+    time_t now_s = now_us / 1000000;
     struct tm now;
-    time_t t = time(NULL);
     int dir = -1;
     int rc = dir_open(folder, DIR_CREATE, &dir, err);
     if (dir >= 0) close(dir);
     if (!rc) {
-        strftime(name, size, "det-%Y%m%dT%H%M%SZ.db", gmtime_r(&t, &now));
+        size_t n = strftime(name, size, "det-%Y%m%dT%H%M%S", gmtime_r(&now_s, &now));
+        snprintf(name + n, size - n, ".%06dZ.db", (int)(now_us % 1000000));
         rc = backup_copy(db, arena_printf(&arena, "%s/%s", folder, name), patient, err);
     }
     if (!rc) thin_out(folder);

@@ -12,8 +12,11 @@ enum { PLAIN = 0, ZSTD = 1, ZSTD_LEVEL = 3, MIN_BYTES = 512 };
 // --- what lines have in common
 
 // Words of a head, in the order in which they are packed.
-#define HEAD_WORDS(line) \
-    {&(line)->allocation_id, &(line)->agent_id, &(line)->container_id, &(line)->source, &(line)->stdtype}
+#define HEAD_WORDS(line)                                                                   \
+    {                                                                                      \
+        &(line)->allocation_id, &(line)->agent_id, &(line)->container_id, &(line)->source, \
+            &(line)->stdtype                                                               \
+    }
 
 enum { N_WORDS = 5 };
 
@@ -25,9 +28,10 @@ static bool same_word(const char *a, const char *b)
 static bool same_head(const struct log_line *a, const struct log_line *b)
 {
     return a->level == b->level && a->rank.is_set == b->rank.is_set &&
-           (!a->rank.is_set || a->rank.value == b->rank.value) && same_word(a->stdtype, b->stdtype) &&
-           same_word(a->allocation_id, b->allocation_id) && same_word(a->source, b->source) &&
-           same_word(a->agent_id, b->agent_id) && same_word(a->container_id, b->container_id);
+           (!a->rank.is_set || a->rank.value == b->rank.value) &&
+           same_word(a->stdtype, b->stdtype) && same_word(a->allocation_id, b->allocation_id) &&
+           same_word(a->source, b->source) && same_word(a->agent_id, b->agent_id) &&
+           same_word(a->container_id, b->container_id);
 }
 
 int64_t chunk_rank_bit(struct opt_int rank)

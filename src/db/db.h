@@ -28,6 +28,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "entity/entity.h"
 
 struct db;
@@ -45,6 +46,12 @@ void db_close(struct db *db); // does what was submitted; done functions not yet
 // database is closed; three are kept. Each is a database in one file. If the files of the database
 // are taken away, what is still open is saved in the same way.
 void db_keep_backups(struct db *db, const char *folder, int64_t every_us);
+
+// Makes a whole database of a damaged or missing one: what can be read of it, and the newest backup
+// in the folder for what cannot. For when nobody uses it. The report says in words, line by line,
+// what was found and what is lost. The damaged file is kept under another name. DET_ENOTFOUND:
+// there is nothing to make one of.
+int db_recover(const char *path, const char *backups, struct buf *report, det_err *err);
 
 // --- transactions
 

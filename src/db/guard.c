@@ -43,9 +43,10 @@ static int check_last_end(const struct guard *g, det_err *err)
 
 int guard_open(struct guard *g, const char *path, bool is_new, det_err *err)
 {
-    *g = (struct guard){.db = {.path = xstrdup(path), .word = "database", .fd = -1},
-                        .wal = {.path = join(path, "-wal"), .word = "log of the database", .fd = -1},
-                        .live_path = join(path, "-live")};
+    *g =
+        (struct guard){.db = {.path = xstrdup(path), .word = "database", .fd = -1},
+                       .wal = {.path = join(path, "-wal"), .word = "log of the database", .fd = -1},
+                       .live_path = join(path, "-live")};
     int rc = is_new ? 0 : check_last_end(g, err);
     if (!rc) rc = open_file(&g->db, err);
     if (rc) guard_close(g);

@@ -1,9 +1,9 @@
 // db/guard.h: whether the files of the database are still those that were opened. Private to the
 // layer.
 //
-// A file that was deleted, moved or replaced goes on to exist for those who have it open, and SQLite
-// writes to it without a complaint; but it will be gone with the process. So before anything is
-// acknowledged, and now and then, the names are compared with what is open.
+// A file that was deleted, moved or replaced goes on to exist for those who have it open, and
+// SQLite writes to it without a complaint; but it will be gone with the process. So before anything
+// is acknowledged, and now and then, the names are compared with what is open.
 #pragma once
 
 #include "det/err.h"
@@ -23,9 +23,9 @@ struct guard {
     char *live_path; // a file that is there while the database is open, see guard_open()
 };
 
-// The file must exist. If the last process that used it was killed, the log (WAL) must be there, too:
-// DET_ECORRUPT if not. To be called before SQLite opens the file: who closes a file drops all of the
-// process's locks on it, so this keeps it open until guard_close().
+// The file must exist. If the last process that used it was killed, the log (WAL) must be there,
+// too: DET_ECORRUPT if not. To be called before SQLite opens the file: who closes a file drops all
+// of the process's locks on it, so this keeps it open until guard_close().
 int guard_open(struct guard *g, const char *path, bool is_new, det_err *err);
 void guard_close(struct guard *g); // after SQLite has closed it
 

@@ -69,8 +69,7 @@ int db_refuses(struct db *db, det_err *err)
     if (db->state == DB_BROKEN)
         rc = det_fail(err, DB_BROKEN, "%s", db->problem.msg);
     else if (db->state == DET_ENOSPC)
-        rc = det_fail(err, DET_ENOSPC,
-                      "the disk that holds the database is full; free some space");
+        rc = det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
     else if (db->checking && db->n_bytes > LARGE_BYTES)
         rc = det_fail(err, DB_BROKEN, "the database is being checked; try again in some seconds");
     pthread_mutex_unlock(&db->lock);

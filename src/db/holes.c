@@ -1,14 +1,14 @@
 // Unit holes.c: gives the free pages of a database file back to the file system, where they are.
 // Called by tidy.c, in the writer thread.
 //
-// A file that was made by an older version cannot be made shorter by SQLite while others use it. But
-// what is in a free page does not matter to anybody, so the file can have a hole there. That is
-// done while the file is all there is: the log (WAL) is empty, so no reader looks at an older state,
-// and the lock of a writer is held, so no page is taken into use meanwhile.
+// A file that was made by an older version cannot be made shorter by SQLite while others use it.
+// But what is in a free page does not matter to anybody, so the file can have a hole there. That is
+// done while the file is all there is: the log (WAL) is empty, so no reader looks at an older
+// state, and the lock of a writer is held, so no page is taken into use meanwhile.
 //
 // The list of free pages (https://www.sqlite.org/fileformat2.html, "The Freelist"): byte 32 of the
-// file has the number of the first trunk page. A trunk page has the number of the next one, how many
-// leaves it has, and the numbers of the leaves, which are pages that hold nothing.
+// file has the number of the first trunk page. A trunk page has the number of the next one, how
+// many leaves it has, and the numbers of the leaves, which are pages that hold nothing.
 #include "db/tidy.h"
 
 #include "base/mem.h"

@@ -33,8 +33,8 @@ void keeper_close(struct db *db, bool last);
 
 // --- backup.c: what the thread does
 
-// Copies the database, as it is at one moment, to a new file; patient: takes its time, so that others
-// are not delayed. The file is there as a whole or not at all.
+// Copies the database, as it is at one moment, to a new file; patient: takes its time, so that
+// others are not delayed. The file is there as a whole or not at all.
 int backup_copy(struct db *db, const char *path, bool patient, det_err *err);
 
 // DET_ENOSPC: there is too little for a copy as path.

@@ -1,5 +1,5 @@
-// Unit log_read.c: the lines of a log that a filter lets through. Whole chunks are passed over where
-// what is noted beside them says that nothing in them can match.
+// Unit log_read.c: the lines of a log that a filter lets through. Whole chunks are passed over
+// where what is noted beside them says that nothing in them can match.
 //
 // A trial's log is, in the order of the numbers: chunks; lines of a database of before there were
 // chunks, which have not been moved yet (see tidy.c); more chunks.
@@ -91,8 +91,7 @@ static bool matches(const struct scan *s, const struct log_line *line)
 // --- what is found
 
 // Lines in a row have the same words, mostly.
-static const char *keep_word(struct scan *s, const char *word, const char *before,
-                             const char *copy)
+static const char *keep_word(struct scan *s, const char *word, const char *before, const char *copy)
 {
     if (!word) return NULL;
     return word == before ? copy : arena_strdup(s->out.arena, word);

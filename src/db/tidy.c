@@ -2,7 +2,8 @@
 //
 //     discard   logs and metrics of deleted trials, logs that are too old
 //     move      lines of a database of before there were chunks: rows of the table logs, by trial
-//               and number, become chunks with the same numbers; in the same transaction the rows go
+//               and number, become chunks with the same numbers; in the same transaction the rows
+//               go
 //     shrink    pages that are free: the file gets shorter, or gets holes
 //
 // Each slice is a transaction, so a master that is killed goes on where it was.
@@ -16,9 +17,9 @@
 enum {
     MOVE_BYTES = 4 * CHUNK_BYTES,
     MOVE_LINES = 2000,
-    SHRINK_PAGES = 256,              // at a time
-    FEW_PAGES = 512,                 // are left for what comes next
-    NEEDED_BYTES = 64 << 20,         // of the disk, to begin with anything that writes much
+    SHRINK_PAGES = 256,      // at a time
+    FEW_PAGES = 512,         // are left for what comes next
+    NEEDED_BYTES = 64 << 20, // of the disk, to begin with anything that writes much
     LOOK_AGAIN_US = 10 * 1000000,
 };
 
@@ -188,8 +189,8 @@ static int find_lines(struct connection *c, int64_t trial_id, struct arena *a, s
     return code;
 }
 
-static int move_lines(struct connection *c, const struct log_line *lines, size_t n,
-                      struct arena *a, det_err *err)
+static int move_lines(struct connection *c, const struct log_line *lines, size_t n, struct arena *a,
+                      det_err *err)
 {
     size_t goal = chunk_goal(lines, n);
     int rc = 0;
@@ -263,8 +264,7 @@ static int in_transaction(struct db *db, int (*work)(struct db *db, det_err *err
     int code = work(db, err);
     if (!code && (rc = sqlite3_exec(c->sql, "COMMIT", NULL, NULL, NULL)) != SQLITE_OK)
         code = sqlite_fail(c->sql, rc, err);
-    if (code && !sqlite3_get_autocommit(c->sql))
-        sqlite3_exec(c->sql, "ROLLBACK", NULL, NULL, NULL);
+    if (code && !sqlite3_get_autocommit(c->sql)) sqlite3_exec(c->sql, "ROLLBACK", NULL, NULL, NULL);
     return code;
 }
 

@@ -10,11 +10,11 @@ struct db;
 
 // What is left to do. All of it is found again after a restart.
 struct tidy {
-    bool discard;           // logs and reports of what was deleted
-    bool move;              // lines of an older version into chunks
-    bool shrink;            // free space of the file back to the file system
-    int64_t not_before_us;  // of the monotonic clock: the disk has to be freed first
-    int64_t n_trunks;       // of the list of free pages, done so far (see holes.c)
+    bool discard;          // logs and reports of what was deleted
+    bool move;             // lines of an older version into chunks
+    bool shrink;           // free space of the file back to the file system
+    int64_t not_before_us; // of the monotonic clock: the disk has to be freed first
+    int64_t n_trunks;      // of the list of free pages, done so far (see holes.c)
     bool said_no_space;
     bool shortened; // there were free pages at the end
 };

@@ -19,11 +19,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -55,22 +53,6 @@ static int make_dirs(struct master *m, det_err *err)
         rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
     return rc;
-}
-
-// If a master is killed while it starts a shim, the new process has the lock, too, for the moment
-// until it becomes the shim.
-static int lock(struct master *m, det_err *err)
-{
-    enum { TRY_MS = 5, TRIES = 100 };
-    const char *path = arena_printf(&m->arena, "%s/lock", m->data_dir);
-    m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (m->lock_fd < 0)
-        return det_fail(err, DET_EIO, "cannot open '%s': %s", path, strerror(errno));
-    for (int i = 0; i < TRIES; i++) {
-        if (!flock(m->lock_fd, LOCK_EX | LOCK_NB)) return 0;
-        poll(NULL, 0, TRY_MS);
-    }
-    return det_fail(err, DET_ESTATE, "another master uses '%s'", m->data_dir);
 }
 
 // --- the database
@@ -256,7 +238,7 @@ static void begin_work(struct master *m)
 static int open_all(struct master *m, det_err *err)
 {
     int rc = make_dirs(m, err);
-    if (!rc) rc = lock(m, err);
+    if (!rc) rc = past_lock(m->data_dir, &m->lock_fd, err);
     if (rc) return rc;
     m->worker = worker_new(m->loop, N_WORKERS, err);
     m->log_worker = m->worker ? worker_new(m->loop, 1, err) : NULL;

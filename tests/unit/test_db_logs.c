@@ -252,11 +252,12 @@ static void test_logs__a_damaged_chunk_is_named_and_stops_nobody(void **state)
     add_lines(1, 0, 5000);
     sqlite3 *sql;
     assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(sql,
-                                  "UPDATE log_chunks SET lines = substr(lines, 1, 300) || x'0000' ||"
-                                  " substr(lines, 303) WHERE id = 1",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(sql,
+                     "UPDATE log_chunks SET lines = substr(lines, 1, 300) || x'0000' ||"
+                     " substr(lines, 303) WHERE id = 1",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
     sqlite3_close(sql);
     struct log_filter f = {.trial_id = 1, .limit = 10000};
     assert_int_equal(db_logs_list(reader, &f, &arena, &list, &err), DET_ECORRUPT);
@@ -324,7 +325,8 @@ static void test_logs__numbers_are_never_given_again(void **state)
     db_stop();
     db_start();
     add_lines(1, 0, 1);
-    assert_int_equal(line_at(&(struct db_list[]){list_of(&(struct log_filter){.trial_id = 1})}[0], 0)->id, 501);
+    assert_int_equal(
+        line_at(&(struct db_list[]){list_of(&(struct log_filter){.trial_id = 1})}[0], 0)->id, 501);
     assert_int_equal(db_next_ids(reader, &next[0], &next[1], &next[2], &err), 0);
 }
 
