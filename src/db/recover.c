@@ -1,8 +1,8 @@
 // Unit recover.c: a whole database from a damaged one and its backups. Called while no master runs.
 //
-// The damaged file is only read, and kept. The newest backup that is whole is the ground; what can be
-// read of the damaged file is newer, and goes on top. What comes out is checked, and then takes the
-// place of the damaged file by being renamed.
+// The damaged file is only read, and kept. The newest backup that is whole is the ground; what can
+// be read of the damaged file is newer, and goes on top. What comes out is checked, and then takes
+// the place of the damaged file by being renamed.
 #include "db/recover.h"
 
 #include "db/keeper.h"
@@ -51,7 +51,7 @@ static sqlite3 *open_damaged(const char *path)
 static bool is_good(sqlite3 *sql, det_err *err)
 {
     int version = 0;
-    if (!sql || backup_check(sql, err)) return false;
+    if (!sql || backup_check(sql, err) || salvage_check(sql, err)) return false;
     if (!migrate_version(sql, &version, err) && version) return true;
     if (!err->code) det_fail(err, DET_ECORRUPT, "it is empty");
     return false;
@@ -93,8 +93,10 @@ static int open_result(struct recovery *r, sqlite3 **out, det_err *err)
     chmod(r->result, 0600);
     rc = sqlite3_open_v2(r->result, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
-        rc = sqlite3_exec(sql, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = MEMORY;"
-                               "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+        rc = sqlite3_exec(sql,
+                          "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = MEMORY;"
+                          "PRAGMA synchronous = OFF",
+                          NULL, NULL, NULL);
     int code = rc == SQLITE_OK ? migrate_version(sql, &version, err) : sqlite_fail(sql, rc, err);
     if (!code) code = migrate(sql, version, err);
     if (code)
@@ -226,7 +228,9 @@ int db_recover(const char *path, const char *backups, struct buf *report, det_er
         buf_printf(report, "'%s' is in order\n", path);
     else
         buf_printf(report, "'%s' is %s%s\n", path, was_there ? "damaged: " : "missing",
-                   !was_there ? "" : why.code ? why.msg : "it cannot be opened");
+                   !was_there ? ""
+                   : why.code ? why.msg
+                              : "it cannot be opened");
     if (!good || log_is_missing) find_backup(&r, backups);
     if (!good)
         rc = recover_damaged(&r, backups, sql, err);

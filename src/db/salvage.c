@@ -5,16 +5,19 @@
 #include "db/recover.h"
 
 #include "base/assert.h"
+#include "base/json.h"
 #include "base/number.h"
 #include "db/log_write.h"
 
 enum { MAX_PROBES = 4000 };
 
+static const struct json_opts json_opts = {.source = "stored", .max_bytes = 256 << 20};
+
 struct copying {
     sqlite3 *from, *to;
     const char *table;
     enum noun noun; // N_NOUN: none
-    bool has_numbers, is_log;
+    bool has_numbers, is_log, is_json;
     int n_columns;
     char *columns;   // "a", "b", ...
     char *backwards; // the order from the end: "a" DESC, ...
@@ -43,6 +46,10 @@ static bool makes_sense(const struct copying *j, sqlite3_stmt *row)
         struct chunk_lines lines;
         log_read_chunk(row, &arena, &chunk);
         good = !chunk_unpack(&chunk, NULL, &arena, &lines, NULL);
+    } else if (j->is_json) {
+        struct diag_list diags = DIAG_INIT(&arena);
+        const char *text = column_text(row, 1, &arena);
+        good = text && json_parse(&arena, str_from(text), &json_opts, &diags);
     } else if (j->noun != N_NOUN) {
         ASSERT(tables[j->noun].fields->size <= sizeof record);
         good = !record_read(row, &tables[j->noun], &arena, record, NULL);
@@ -54,10 +61,9 @@ static bool makes_sense(const struct copying *j, sqlite3_stmt *row)
 static void keep_row(struct copying *j, sqlite3_stmt *row)
 {
     int rc = SQLITE_OK;
-    if (!makes_sense(j, row)) {
-        j->n_bad++;
-        return;
-    }
+    bool good = makes_sense(j, row);
+    j->n_bad += !good;
+    if (!good || !j->insert) return;
     for (int i = 0; rc == SQLITE_OK && i < j->n_columns; i++)
         rc = sqlite3_bind_value(j->insert, i + 1, sqlite3_column_value(row, i));
     if (rc == SQLITE_OK) rc = sqlite3_step(j->insert);
@@ -113,9 +119,9 @@ static void read_around(struct copying *j, int64_t low, int64_t high)
 static void read_from_both_ends(struct copying *j)
 {
     if (read_all(j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j->columns, j->table), NULL)) return;
-    read_all(j,
-             sqlite3_mprintf("SELECT %s FROM \"%w\" ORDER BY %s", j->columns, j->table, j->backwards),
-             NULL);
+    read_all(
+        j, sqlite3_mprintf("SELECT %s FROM \"%w\" ORDER BY %s", j->columns, j->table, j->backwards),
+        NULL);
 }
 
 // --- a table
@@ -143,12 +149,13 @@ static int64_t count_rows(sqlite3 *sql, const char *table)
     return n;
 }
 
-// Columns that both sides have, in the order of the records.
-static bool copying_open(struct copying *j)
+// The columns, in the order of the records; what else is to be known about the table.
+static void copying_open(struct copying *j)
 {
     struct buf text = BUF_INIT(1 << 16);
     j->noun = noun_of(j->table);
     j->is_log = !strcmp(j->table, "log_chunks");
+    j->is_json = !strcmp(j->table, "configs") || !strcmp(j->table, "searchers");
     if (j->is_log) {
         buf_addz(&text, CHUNK_COLUMNS);
         j->columns = sqlite3_mprintf("%s", buf_str(&text).ptr);
@@ -170,12 +177,19 @@ static bool copying_open(struct copying *j)
         ask(j->to, "SELECT 1 FROM pragma_table_list(?1) WHERE schema = 'main' AND wr", j->table);
     j->has_numbers = !without;
     sqlite3_free(without);
-    buf_clear(&text);
-    buf_printf(&text, "INSERT OR REPLACE INTO \"%s\"(%s) VALUES(?1", j->table, j->columns);
+    j->n_columns = 1;
     for (const char *at = j->columns; (at = strchr(at, ',')); at++)
-        buf_printf(&text, ", ?%d", ++j->n_columns + 1);
+        j->n_columns++;
+    buf_done(&text);
+}
+
+static bool prepare_insert(struct copying *j)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    buf_printf(&text, "INSERT OR REPLACE INTO \"%s\"(%s) VALUES(?1", j->table, j->columns);
+    for (int i = 2; i <= j->n_columns; i++)
+        buf_printf(&text, ", ?%d", i);
     buf_addc(&text, ')');
-    j->n_columns++;
     int rc = sqlite3_prepare_v2(j->to, buf_str(&text).ptr, -1, &j->insert, NULL);
     buf_done(&text);
     return rc == SQLITE_OK;
@@ -198,8 +212,8 @@ static void run(sqlite3 *sql, char *text)
 static bool replace_all(struct copying *j)
 {
     run(j->to, sqlite3_mprintf("SAVEPOINT whole; DELETE FROM \"%w\"", j->table));
-    bool whole =
-        read_all(j, sqlite3_mprintf("SELECT %s FROM \"%w\" NOT INDEXED", j->columns, j->table), NULL);
+    bool whole = read_all(
+        j, sqlite3_mprintf("SELECT %s FROM \"%w\" NOT INDEXED", j->columns, j->table), NULL);
     whole = whole && !j->n_bad && !j->rc;
     run(j->to, sqlite3_mprintf(whole ? "RELEASE whole" : "ROLLBACK TO whole; RELEASE whole"));
     return whole;
@@ -221,7 +235,8 @@ static void say(const struct copying *j, bool whole, int64_t n_before, struct bu
 static int salvage_table(struct copying *j, struct buf *report, det_err *err)
 {
     int64_t n_before = count_rows(j->to, j->table);
-    if (!copying_open(j)) return sqlite_fail(j->to, sqlite3_errcode(j->to), err);
+    copying_open(j);
+    if (!prepare_insert(j)) return sqlite_fail(j->to, sqlite3_errcode(j->to), err);
     char *there = ask(j->from, "SELECT 1 FROM sqlite_schema WHERE name = ?1", j->table);
     bool whole = there && replace_all(j);
     if (there && !whole && !j->rc) {
@@ -236,17 +251,42 @@ static int salvage_table(struct copying *j, struct buf *report, det_err *err)
     return j->rc ? sqlite_fail(j->to, j->rc, err) : 0;
 }
 
-int salvage(sqlite3 *from, sqlite3 *to, struct buf *report, det_err *err)
+static sqlite3_stmt *list_tables(sqlite3 *sql)
 {
     sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(to,
-                                "SELECT name FROM sqlite_schema WHERE type = 'table'"
-                                " AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
-                                -1, &s, NULL);
-    int code = rc == SQLITE_OK ? 0 : sqlite_fail(to, rc, err);
+    sqlite3_prepare_v2(sql,
+                       "SELECT name FROM sqlite_schema WHERE type = 'table'"
+                       " AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
+                       -1, &s, NULL);
+    return s;
+}
+
+int salvage(sqlite3 *from, sqlite3 *to, struct buf *report, det_err *err)
+{
+    sqlite3_stmt *s = list_tables(to);
+    int code = s ? 0 : sqlite_fail(to, sqlite3_errcode(to), err);
     while (!code && sqlite3_step(s) == SQLITE_ROW) {
-        struct copying j = {.from = from, .to = to, .table = (const char *)sqlite3_column_text(s, 0)};
+        struct copying j = {
+            .from = from, .to = to, .table = (const char *)sqlite3_column_text(s, 0)};
         code = salvage_table(&j, report, err);
+        copying_close(&j);
+    }
+    sqlite3_finalize(s);
+    return code;
+}
+
+int salvage_check(sqlite3 *sql, det_err *err)
+{
+    sqlite3_stmt *s = list_tables(sql);
+    int code = 0;
+    while (!code && s && sqlite3_step(s) == SQLITE_ROW) {
+        struct copying j = {
+            .from = sql, .to = sql, .table = (const char *)sqlite3_column_text(s, 0)};
+        copying_open(&j);
+        read_all(&j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j.columns, j.table), NULL);
+        if (j.n_bad)
+            code = det_fail(err, DET_ECORRUPT, "%lld records of the table %s make no sense",
+                            (long long)j.n_bad, j.table);
         copying_close(&j);
     }
     sqlite3_finalize(s);

@@ -125,9 +125,12 @@ static void cut_database(void)
 }
 
 static const struct theft thefts[] = {
-    {delete_database, "is gone: it was deleted"}, {delete_log, "is gone: it was deleted"},
-    {move_database, "is gone: No such file"},     {replace_database, "was replaced by another file"},
-    {cut_log, "was cut from"},                    {cut_database, "was cut from"},
+    {delete_database, "is gone: it was deleted"},
+    {delete_log, "is gone: it was deleted"},
+    {move_database, "is gone: No such file"},
+    {replace_database, "was replaced by another file"},
+    {cut_log, "was cut from"},
+    {cut_database, "was cut from"},
 };
 
 static void test_files__taken_away_are_noticed_before_the_next_acknowledgement(void **state)
@@ -177,7 +180,8 @@ static void test_files__taken_away_are_saved_and_come_back(void **state)
         wait_for_note("all that was acknowledged has been saved as");
         assert_int_equal(count_saved(N), N); // and can be read
         db_stop();
-        assert_non_null(strstr(recover(), t == 1 ? "is newer, and takes its place" : "the newest backup is"));
+        assert_non_null(
+            strstr(recover(), t == 1 ? "is newer, and takes its place" : "the newest backup is"));
         db_start();
         assert_int_equal(count_saved(N), N);
         must_run(save(N));
@@ -228,7 +232,8 @@ static void test_files__a_log_that_is_missing_after_a_kill_is_noticed(void **sta
     assert_int_equal(unlink(beside("-wal")), 0);
     assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
     assert_non_null(strstr(err.msg, "-wal' is missing"));
-    assert_non_null(strstr(recover(), "what was acknowledged last before the master was killed is"));
+    assert_non_null(
+        strstr(recover(), "what was acknowledged last before the master was killed is"));
     db_start();
     must_run(save(1));
     db_stop(); // in order: then there is no log, and nothing to be missed
@@ -248,7 +253,8 @@ static void fill(int n)
         db_user_save(tx, &(struct user){.id = i + 1, .username = name, .active = true});
         db_trial_save(tx, &(struct trial){.id = i + 1, .experiment_id = 1, .task_id = name});
         for (int k = 0; k < 20; k++)
-            db_log_add(tx, &(struct log_line){.trial_id = i + 1, .log = "some text\n", .source = "task"});
+            db_log_add(
+                tx, &(struct log_line){.trial_id = i + 1, .log = "some text\n", .source = "task"});
         db_tx_submit(tx, NULL, NULL);
     }
     db_wait(db);
@@ -269,8 +275,11 @@ static int64_t page_of(const char *table)
     sqlite3 *sql;
     sqlite3_stmt *s;
     assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(sql, "SELECT max(pageno) FROM dbstat WHERE name = ?1"
-                                             " AND pagetype = 'leaf'", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(sql,
+                                        "SELECT max(pageno) FROM dbstat WHERE name = ?1"
+                                        " AND pagetype = 'leaf'",
+                                        -1, &s, NULL),
+                     SQLITE_OK);
     sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     int64_t page = sqlite3_column_int64(s, 0);
