@@ -28,7 +28,7 @@ int backup_check(sqlite3 *sql, det_err *err)
     if (rc == SQLITE_OK) rc = sqlite3_step(s);
     const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
     if (said && strcmp(said, "ok") != 0)
-        code = det_fail(err, DET_ECORRUPT, "%s", said);
+        code = sqlite_clean(err, det_fail(err, DET_ECORRUPT, "%s", said));
     else if (!said)
         code = sqlite_fail(sql, rc, err);
     sqlite3_finalize(s);

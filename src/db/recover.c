@@ -39,8 +39,11 @@ static sqlite3 *open_damaged(const char *path)
     int rc = sqlite3_open_v2(path, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_db_config(sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        rc = sqlite3_exec(sql, "PRAGMA query_only = 1; SELECT count(*) FROM sqlite_schema", NULL,
-                          NULL, NULL);
+        // "writable": tables can be read although what is said about others is damaged.
+        rc = sqlite3_exec(sql,
+                          "PRAGMA query_only = 1; PRAGMA writable_schema = 1;"
+                          "SELECT count(*) FROM sqlite_schema",
+                          NULL, NULL, NULL);
     }
     if (rc == SQLITE_OK) return sql;
     sqlite3_close(sql);

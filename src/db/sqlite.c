@@ -4,6 +4,13 @@
 #include "base/assert.h"
 #include "base/buf.h"
 
+int sqlite_clean(det_err *err, int code)
+{
+    for (unsigned char *c = err ? (unsigned char *)err->msg : NULL; c && *c; c++)
+        if (*c < ' ' || *c > '~') *c = *c == '\n' ? ' ' : '?';
+    return code;
+}
+
 int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
 {
     int code = DET_EIO;
@@ -21,7 +28,8 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
         code = DET_ELIMIT;
         break;
     }
-    return det_fail(err, code, "the database says: %s", sql ? sqlite3_errmsg(sql) : "no memory");
+    return det_fail(err, code, "the database %s: %s", code == DET_ECORRUPT ? "is damaged" : "says",
+                    sql ? sqlite3_errmsg(sql) : "no memory");
 }
 
 // FULL: a commit is synced, not only ordered. Without it a power loss takes acknowledged writes.

@@ -12,6 +12,9 @@
 // schema, else DET_EIO; with SQLite's words.
 int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
 
+// What SQLite says about a damaged file may quote from it. Makes that one line that can be shown.
+int sqlite_clean(det_err *err, int code); // returns the code
+
 #define CHUNK_COLUMNS                                                             \
     "id, lastId, trialId, firstTime, lastTime, levels, ranks, sources, stdtypes," \
     " nBytes, open, lines"

@@ -109,7 +109,6 @@ static int open_db(struct master *m, det_err *err)
     const char *path = arena_printf(&m->arena, "%s/det.db", m->data_dir);
     int rc = past_check(m->data_dir, path, err);
     if (!rc) rc = db_open(path, &m->db, err);
-    if (rc == DET_ECORRUPT) past_advise(err);
     if (!rc) db_keep_backups(m->db, arena_printf(&m->arena, "%s/backups", m->data_dir), hour_us);
     if (!rc) rc = db_reader_open(m->db, &m->reader, err);
     if (!rc) rc = db_next_ids(m->reader, &m->next_experiment, &m->next_trial, &m->next_user, err);
@@ -235,6 +234,13 @@ static void begin_work(struct master *m)
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
 }
 
+// What the database cannot be read for is known before its check is over.
+static int advise(int rc, det_err *err)
+{
+    if (rc == DET_ECORRUPT) past_advise(err);
+    return rc;
+}
+
 static int open_all(struct master *m, det_err *err)
 {
     int rc = make_dirs(m, err);
@@ -243,14 +249,13 @@ static int open_all(struct master *m, det_err *err)
     m->worker = worker_new(m->loop, N_WORKERS, err);
     m->log_worker = m->worker ? worker_new(m->loop, 1, err) : NULL;
     if (!m->log_worker) return err->code;
-    rc = open_db(m, err);
+    rc = advise(open_db(m, err), err);
     if (!rc) rc = auth_open(m, err);
-    if (!rc) rc = local_first_user(m, err);
+    if (!rc) rc = advise(local_first_user(m, err), err);
     if (!rc) rc = open_rm(m, err);
     if (!rc) rc = reach_open(m, err);
     if (!rc) rc = local_announce(m, err);
-    if (!rc) rc = master_restore(m, err);
-    return rc;
+    return rc ? rc : advise(master_restore(m, err), err);
 }
 
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.

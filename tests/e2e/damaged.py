@@ -53,7 +53,7 @@ def is_whole(path):
         try:
             with contextlib.closing(sqlite3.connect(copy)) as db:
                 return db.execute('PRAGMA quick_check(1)').fetchone()[0] == 'ok'
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             return False
 
 
@@ -82,7 +82,7 @@ def start(m):
     if found == 'ready':
         return None
     expect('status', process.returncode, 1)
-    return process.stderr.read().decode()
+    return process.stderr.read().decode(errors='replace')
 
 
 def stop(m):
