@@ -88,6 +88,15 @@ if(DET_TESTS)
   endforeach()
 endif()
 
+# A disk that forgets what was not synced.
+if(DET_TESTS)
+  foreach(test test_db_power)
+    target_sources(${test} PRIVATE tests/support/power.c)
+  endforeach()
+  add_test(NAME db_power_long COMMAND test_db_power 1000)
+  set_tests_properties(db_power_long PROPERTIES LABELS long TIMEOUT 3600)
+endif()
+
 # A master without processes, for tests that talk to it.
 if(DET_TESTS)
   target_sources(test_master_requests PRIVATE tests/support/requests.c tests/support/fake_rm.c)
