@@ -90,11 +90,12 @@ endif()
 
 # A disk that forgets what was not synced.
 if(DET_TESTS)
-  foreach(test test_db_power)
+  foreach(test test_db_power test_client_power)
     target_sources(${test} PRIVATE tests/support/power.c)
   endforeach()
   add_test(NAME db_power_long COMMAND test_db_power 1000)
-  set_tests_properties(db_power_long PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME client_power_long COMMAND test_client_power 1000)
+  set_tests_properties(db_power_long client_power_long PROPERTIES LABELS long TIMEOUT 3600)
 endif()
 
 # A master without processes, for tests that talk to it.

@@ -43,7 +43,6 @@ struct det_core {
     struct watcher *watcher;    // NULL: local
     struct store *store;        // opened when it is needed
     int64_t last_batches;       // reported
-    int64_t synced_us;          // the journal of a local run
     struct det_op op;
     bool has_op;
     _Atomic bool has_acked;
@@ -53,9 +52,12 @@ struct det_core {
     det_core *next; // of those to be closed at exit
 };
 
-// Puts a report into the journal: a POST of body, a JSON document of one line. Fails with what
-// became of earlier reports.
+// Puts a report into the journal, durably: a POST of body, a JSON document of one line. Fails with
+// what became of earlier reports.
 int core_report(det_core *core, const char *path, const struct buf *body, det_err *err);
+
+// The same for what may be forgotten when the machine loses its power.
+int core_mention(det_core *core, const char *path, const struct buf *body, det_err *err);
 
 // A GET that is repeated while the master is away. The answer lives in the arena.
 int core_ask(det_core *core, const char *path, struct arena *arena, struct doc **out, det_err *err);

@@ -194,7 +194,7 @@ int backup_make(struct db *db, const char *folder, bool patient, char *name, siz
     time_t now_s = now_us / 1000000;
     struct tm now;
     int dir = -1;
-    int rc = dir_open(folder, DIR_CREATE, &dir, err);
+    int rc = dir_open(folder, DIR_CREATE | DIR_DURABLE, &dir, err);
     if (dir >= 0) close(dir);
     if (!rc) {
         size_t n = strftime(name, size, "det-%Y%m%dT%H%M%S", gmtime_r(&now_s, &now));

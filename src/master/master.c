@@ -34,7 +34,7 @@ enum { N_WORKERS = 2, WAKE_US = 1000000, CLEAN_EVERY = 600 };
 static int make_dir(const char *path, det_err *err)
 {
     int fd = -1;
-    int rc = dir_open(path, DIR_CREATE, &fd, err);
+    int rc = dir_open(path, DIR_CREATE | DIR_DURABLE, &fd, err);
     if (!rc && fchmod(fd, 0700) < 0)
         rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);

@@ -37,6 +37,9 @@ void spool_add(struct spool *s, const struct task_line *line);
 // for ever: after some seconds in which nothing is taken the oldest lines are dropped instead.
 bool spool_is_full(struct spool *s, int64_t now_us);
 
+// Makes durable what is there, as far as the disk allows.
+void spool_sync(const struct spool *s);
+
 enum { LOG_NAME_BYTES = 20 }; // "log.000000001048602" and the NUL
 void log_file_name(int64_t position, char out[LOG_NAME_BYTES]);
 

@@ -282,11 +282,13 @@ static int take_reserve(const struct shim *s, det_err *err)
     return rc;
 }
 
-// If there is no space even so, the shim waits: it is the only one who knows the result.
+// If there is no space even so, the shim waits: it is the only one who knows the result. The log is
+// durable before it is said that there will be no more of it.
 static int save_exit(struct shim *s, int dir_fd, det_err *err)
 {
     enum { RETRY_MS = 500 };
     s->exit.ended_us = clock_unix_us();
+    spool_sync(&s->spool);
     unlinkat(dir_fd, reserve_name, 0);
     for (;;) {
         int rc = task_exit_save(s->dir, &s->exit, err);

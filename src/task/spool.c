@@ -130,3 +130,16 @@ void spool_add(struct spool *s, const struct task_line *line)
     make_space(s);
     if ((s->n_dropped && !admit_losses(s)) || !write_line(s, line)) s->n_dropped++;
 }
+
+void spool_sync(const struct spool *s)
+{
+    for (int i = 0; i < s->n_files; i++) {
+        char name[LOG_NAME_BYTES];
+        log_file_name(s->files[i], name);
+        int fd = openat(s->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0) continue; // it was taken
+        fdatasync(fd);
+        close(fd);
+    }
+    fsync(s->dir);
+}

@@ -23,13 +23,13 @@ enum { SECTOR = 512 };
 // One change that is not durable. Newest first.
 struct change {
     enum { WRITE, CREATE, REMOVE, RENAME } kind;
-    ino_t ino;                   // of the file, or of the directory that has the name
-    int fd;                      // WRITE: ours, of the file
-    off_t at, size_before;       // WRITE: where, and how large the file was
-    size_t n, n_before;          // bytes written; bytes that were there before
-    char path[PATH_MAX];         // of the name
-    char other[PATH_MAX];        // RENAME: the name before
-    char attic[PATH_MAX];        // REMOVE, RENAME: what had the name; empty: nothing
+    ino_t ino;             // of the file, or of the directory that has the name
+    int fd;                // WRITE: ours, of the file
+    off_t at, size_before; // WRITE: where, and how large the file was
+    size_t n, n_before;    // bytes written; bytes that were there before
+    char path[PATH_MAX];   // of the name
+    char other[PATH_MAX];  // RENAME: the name before
+    char attic[PATH_MAX];  // REMOVE, RENAME: what had the name; empty: nothing
     struct change *older;
     char before[];
 };
@@ -85,7 +85,8 @@ static bool is_ours(int fd)
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n < 0) return false;
     path[n] = 0;
-    return is_below_root(path) || (!strncmp(path, disk.root, disk.root_bytes) && !path[disk.root_bytes]);
+    return is_below_root(path) ||
+           (!strncmp(path, disk.root, disk.root_bytes) && !path[disk.root_bytes]);
 }
 
 static ino_t folder_of(const char *path)
@@ -296,28 +297,28 @@ static mode_t mode_of(int flags, va_list args)
     return flags & O_CREAT ? va_arg(args, mode_t) : 0;
 }
 
-#define OPEN(function)                                     \
-    OURS int function(const char *path, int flags, ...);   \
-    int function(const char *path, int flags, ...)         \
-    {                                                      \
-        va_list args;                                      \
-        va_start(args, flags);                             \
-        mode_t mode = mode_of(flags, args);                \
-        va_end(args);                                      \
-        return open_at(AT_FDCWD, path, flags, mode);       \
+#define OPEN(function)                                   \
+    OURS int function(const char *path, int flags, ...); \
+    int function(const char *path, int flags, ...)       \
+    {                                                    \
+        va_list args;                                    \
+        va_start(args, flags);                           \
+        mode_t mode = mode_of(flags, args);              \
+        va_end(args);                                    \
+        return open_at(AT_FDCWD, path, flags, mode);     \
     }
 OPEN(open)
 OPEN(open64)
 
-#define OPENAT(function)                                            \
-    OURS int function(int dir, const char *path, int flags, ...);   \
-    int function(int dir, const char *path, int flags, ...)         \
-    {                                                               \
-        va_list args;                                               \
-        va_start(args, flags);                                      \
-        mode_t mode = mode_of(flags, args);                         \
-        va_end(args);                                               \
-        return open_at(dir, path, flags, mode);                     \
+#define OPENAT(function)                                          \
+    OURS int function(int dir, const char *path, int flags, ...); \
+    int function(int dir, const char *path, int flags, ...)       \
+    {                                                             \
+        va_list args;                                             \
+        va_start(args, flags);                                    \
+        mode_t mode = mode_of(flags, args);                       \
+        va_end(args);                                             \
+        return open_at(dir, path, flags, mode);                   \
     }
 OPENAT(openat)
 OPENAT(openat64)

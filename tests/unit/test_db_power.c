@@ -13,7 +13,7 @@
 static struct {
     int64_t n_acked; // transactions
     int64_t n_calls; // of a round without a loss
-} *seen;
+} * seen;
 
 static int n_rounds = 60;
 
@@ -119,7 +119,8 @@ static void test_power__nothing_acknowledged_is_lost(void **state)
             unlink(arena_printf(&arena, "%s-live", db_path));
             seen->n_acked = 0;
         }
-        int64_t n_calls = seen->n_calls ? 1 + (int64_t)(seed * 2654435761u % (uint64_t)seen->n_calls) : 0;
+        int64_t n_calls =
+            seen->n_calls ? 1 + (int64_t)(seed * 2654435761u % (uint64_t)seen->n_calls) : 0;
         run_child(seed, n_calls, N);
         check_acked(seed);
     }
