@@ -20,7 +20,7 @@ static struct {
     int64_t n_reported; // metrics
     int64_t n_saved;    // checkpoints
     int64_t n_calls;    // of a round without a loss
-} *seen;
+} * seen;
 
 static int n_rounds = 60;
 static det_err err;
@@ -44,7 +44,8 @@ static void train(const char *folder)
     det_core *core = det_core_init_with(&(det_core_opts){.folder = folder}, &err);
     if (!core) _exit(1);
     for (int i = 1; i <= N_REPORTS; i++) {
-        if (det_core_report_training_metrics(core, i, DET_METRICS({"loss", 1.0 / i}), &err)) _exit(1);
+        if (det_core_report_training_metrics(core, i, DET_METRICS({"loss", 1.0 / i}), &err))
+            _exit(1);
         seen->n_reported = i;
         if (i % CHECKPOINT_EVERY == 0) save(core);
     }
@@ -105,7 +106,8 @@ static void test_power__no_report_and_no_checkpoint_is_lost(void **state)
         assert_non_null(mkdtemp(root));
         snprintf(folder, sizeof folder, "%s/run", root);
         seen->n_reported = seen->n_saved = 0;
-        int64_t last = seen->n_calls ? 1 + (int64_t)(seed * 2654435761u % (uint64_t)seen->n_calls) : 0;
+        int64_t last =
+            seen->n_calls ? 1 + (int64_t)(seed * 2654435761u % (uint64_t)seen->n_calls) : 0;
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (!pid) {
