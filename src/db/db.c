@@ -39,7 +39,7 @@ static void init(struct db *db, const char *path)
     db->path = xstrdup(path);
     db->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     db->last_note = &db->notes;
-    db->guard = (struct guard){.db.fd = -1, .wal.fd = -1};
+    db->guard = GUARD_INIT;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&db->lock, NULL);

@@ -20,8 +20,16 @@ struct guarded {
 
 struct guard {
     struct guarded db, wal;
-    char *live_path; // a file that is there while the database is open, see guard_open()
+    char *live_path; // <path>-live: it is there while the database is open, and as old as the
+    int live_fd;     // latest commit
 };
+
+#define GUARD_INIT ((struct guard){.db.fd = -1, .wal.fd = -1, .live_fd = -1})
+
+// The last process that used the database was killed, and the log (WAL) that it left is gone. Not
+// if another program has copied it into the database and removed it, as SQLite does: then the
+// database was written after the latest commit.
+bool guard_is_wal_missing(const char *path);
 
 // The file must exist. If the last process that used it was killed, the log (WAL) must be there,
 // too: DET_ECORRUPT if not. To be called before SQLite opens the file: who closes a file drops all
@@ -37,8 +45,8 @@ int guard_end(struct guard *g, det_err *err);
 // DET_EIO: something is gone.
 int guard_look(const struct guard *g, det_err *err);
 
-// The log has at least so many bytes now.
-void guard_note_wal(struct guard *g, int64_t n_bytes);
+// Something was written; the log has at least so many bytes now.
+void guard_note_commit(struct guard *g, int64_t n_bytes);
 void guard_expect_change(struct guard *g); // SQLite may have made the files shorter
 
 int guard_fd(const struct guard *g); // of the database

@@ -166,13 +166,6 @@ static void init(struct recovery *r, const char *path, struct buf *report)
     r->aside = arena_printf(&r->arena, "%s.damaged-%s", path, when);
 }
 
-// Before SQLite opens the file and makes a new one.
-static bool is_log_missing(struct recovery *r)
-{
-    return !access(arena_printf(&r->arena, "%s-live", r->path), F_OK) &&
-           access(arena_printf(&r->arena, "%s-wal", r->path), F_OK);
-}
-
 static bool is_newer(const char *a, const char *b)
 {
     struct stat x, y;
@@ -187,8 +180,7 @@ static int recover_without_log(struct recovery *r, det_err *err)
 {
     buf_printf(r->report,
                "its log, '%s-wal', is missing: what was acknowledged last before the master was "
-               "killed is lost, unless it is in a backup, or another program has opened the "
-               "database since\n",
+               "killed is lost, unless it is in a backup\n",
                r->path);
     if (r->backup && is_newer(r->backup, r->path)) {
         buf_printf(r->report, "the backup '%s' is newer, and takes its place\n", r->backup);
@@ -224,7 +216,8 @@ int db_recover(const char *path, const char *backups, struct buf *report, det_er
     det_err why = {0};
     int rc = 0;
     init(&r, path, report);
-    bool log_is_missing = is_log_missing(&r), was_there = exists(path);
+    // Before SQLite opens the file and makes a new log.
+    bool log_is_missing = guard_is_wal_missing(path), was_there = exists(path);
     sqlite3 *sql = open_damaged(path);
     bool good = is_good(sql, &why);
     if (good)

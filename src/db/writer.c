@@ -161,7 +161,7 @@ static int note_log(void *ctx, sqlite3 *sql, const char *name, int n_pages)
     struct db *db = ctx;
     (void)sql, (void)name;
     db->wal_pages = n_pages;
-    guard_note_wal(&db->guard, LOG_HEADER_BYTES + (int64_t)n_pages * LOG_FRAME_BYTES);
+    guard_note_commit(&db->guard, LOG_HEADER_BYTES + (int64_t)n_pages * LOG_FRAME_BYTES);
     return SQLITE_OK;
 }
 

@@ -242,6 +242,21 @@ static void test_files__a_log_that_is_missing_after_a_kill_is_noticed(void **sta
     assert_true(is_saved(1));
 }
 
+// Somebody has looked at the database with another program, which puts the log into the file.
+static void test_files__a_log_that_another_program_has_used_up_is_not_missed(void **state)
+{
+    (void)state;
+    sqlite3 *sql;
+    db_stop();
+    write_and_be_killed();
+    assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sql, "SELECT * FROM settings", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sql);
+    assert_int_equal(access(beside("-wal"), F_OK), -1);
+    db_start();
+    assert_int_equal(count_saved(50), 50);
+}
+
 // --- damage
 
 static void fill(int n)
@@ -428,6 +443,7 @@ RUN_TESTS(DB_TEST(test_files__taken_away_are_noticed_before_the_next_acknowledge
           DB_TEST(test_files__taken_away_are_saved_and_come_back),
           DB_TEST(test_files__of_others_are_left_alone),
           DB_TEST(test_files__a_log_that_is_missing_after_a_kill_is_noticed),
+          DB_TEST(test_files__a_log_that_another_program_has_used_up_is_not_missed),
           DB_TEST(test_damage__a_file_is_read_but_not_written),
           DB_TEST(test_damage__what_can_be_read_is_recovered),
           DB_TEST(test_damage__the_backup_has_what_cannot_be_read),
