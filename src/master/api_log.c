@@ -78,7 +78,7 @@ static int get_logs(struct http_request *req, det_err *err)
     }
     rc = db_logs_list(m->reader, &filter, req->arena, &list, err);
     if (rc) return rc;
-    list.total = (int64_t)list.n;
+    list.total = (int64_t)list.n + (list.next != 0); // then the page says where to go on
     api_reply_list(req, "logs", &log_line_table, &list, "id");
     return 0;
 }
@@ -124,29 +124,32 @@ static const struct field logs_fields[] = {
 static const struct field_table logs_table = {.size = sizeof(struct logs_body),
                                               FIELD_ROWS(logs_fields)};
 
+static struct log_line line_of(const struct line_body *l, const struct identity *who)
+{
+    return (struct log_line){
+        .trial_id = who->trial->row.id,
+        .time_us = l->time_us ? l->time_us : clock_unix_us(),
+        .level = (enum log_level)l->level,
+        .rank = l->rank,
+        .allocation_id = who->allocation->row.id,
+        .agent_id = l->agent_id,
+        .container_id = l->container_id,
+        .source = l->source,
+        .stdtype = l->stdtype,
+        .log = l->log,
+    };
+}
+
 static int post_logs(struct http_request *req, det_err *err)
 {
     const struct logs_body *body = req->input;
-    const struct identity *who = identity_of(req);
     int rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    for (size_t i = 0; i < body->logs.n; i++) {
-        const struct line_body *l = &body->logs.items[i];
-        const struct log_line row = {
-            .trial_id = who->trial->row.id,
-            .time_us = l->time_us ? l->time_us : clock_unix_us(),
-            .level = (enum log_level)l->level,
-            .rank = l->rank,
-            .allocation_id = who->allocation->row.id,
-            .agent_id = l->agent_id,
-            .container_id = l->container_id,
-            .source = l->source,
-            .stdtype = l->stdtype,
-            .log = l->log,
-        };
-        db_log_add(tx, &row);
-    }
+    struct log_line *lines = arena_array(req->arena, body->logs.n, sizeof *lines);
+    for (size_t i = 0; i < body->logs.n; i++)
+        lines[i] = line_of(&body->logs.items[i], identity_of(req));
+    db_logs_add(tx, lines, body->logs.n);
     return api_finish(req, tx, 0, NULL);
 }
 
