@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NICE = 10 }; // what answers clients goes first
+enum { NICE = 10 }; // nobody waits for a backup
 
 int keeper_open(struct db *db, int old_version, det_err *err)
 {
@@ -102,8 +102,8 @@ static void *keeper_main(void *arg)
 {
     struct db *db = arg;
     struct keeper *k = &db->keeper;
+    if (db->checking) check(db); // others wait for it
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
-    if (db->checking) check(db);
     if (k->copy_version && !db_is_broken(db)) copy_old_version(db);
     pthread_mutex_lock(&db->lock);
     while (!k->stop) {
