@@ -67,6 +67,14 @@ if(DET_TESTS)
   add_test(NAME e2e_search_kills_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/search_kills.py
            $<TARGET_FILE:det> 50)
   set_tests_properties(e2e_search_kills_long PROPERTIES LABELS long TIMEOUT 3600)
+  # Storage: a gigabyte of output, damaged databases, upgrades under kills, power losses.
+  set(e2e ${PROJECT_SOURCE_DIR}/tests/e2e)
+  add_test(NAME e2e_log_flood_long COMMAND ${e2e}/log_flood.py $<TARGET_FILE:det> 1000)
+  add_test(NAME e2e_damaged_long COMMAND ${e2e}/damaged.py $<TARGET_FILE:det> 200)
+  add_test(NAME e2e_old_version COMMAND ${e2e}/old/old.py $<TARGET_FILE:det> 200)
+  add_test(NAME e2e_power COMMAND ${e2e}/power/power.py $<TARGET_FILE:det> 200)
+  set_tests_properties(e2e_log_flood_long e2e_damaged_long e2e_old_version e2e_power
+                       PROPERTIES LABELS long TIMEOUT 3600 RUN_SERIAL ON)
 endif()
 
 # Comparison of the engine with torch (python3-torch), see tests/parity/. The threads of torch spin
@@ -92,6 +100,16 @@ if(DET_TESTS)
   foreach(test test_tensor_errors test_tensor_grad)
     target_sources(${test} PRIVATE tests/support/op_cases.c)
   endforeach()
+endif()
+
+# A disk that forgets what was not synced.
+if(DET_TESTS)
+  foreach(test test_db_power test_client_power)
+    target_sources(${test} PRIVATE tests/support/power.c)
+  endforeach()
+  add_test(NAME db_power_long COMMAND test_db_power 1000)
+  add_test(NAME client_power_long COMMAND test_client_power 1000)
+  set_tests_properties(db_power_long client_power_long PROPERTIES LABELS long TIMEOUT 3600)
 endif()
 
 # A master without processes, for tests that talk to it.

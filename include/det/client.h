@@ -29,9 +29,10 @@
 // The same program runs on a cluster (the environment says so: DET_MASTER and others, see
 // docs/protocol.md) and alone; then metrics and checkpoints are files below the user's data folder.
 //
-// Reports are written to a journal on disk and return at once; a thread sends them to the master,
-// in order, each exactly once, also after the master was away. What could not be delivered at all
-// is the error of the next report, or of det_core_close().
+// Reports are written to a journal and are durable when the call returns; a thread sends them to
+// the master, in order, each exactly once, also after the master was away. What could not be
+// delivered at all is the error of the next report, or of det_core_close(). (Progress is only
+// written: it is told again.)
 //
 // A det_core belongs to one thread, except det_core_should_preempt().
 #pragma once

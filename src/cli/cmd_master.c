@@ -3,6 +3,7 @@
 #include "cli/cmd.h"
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/number.h"
 #include "cli/own_master.h"
 #include "master/master.h"
@@ -76,6 +77,17 @@ static bool check_tls(const struct call *call)
     return false;
 }
 
+static int run_recover(const char *dir)
+{
+    struct buf report = BUF_INIT(1 << 20);
+    det_err err;
+    int rc = master_recover(dir, &report, &err);
+    print_data(buf_str(&report));
+    buf_done(&report);
+    if (rc) print_error("%s", err.msg);
+    return rc ? EXIT_FAILED : EXIT_OK;
+}
+
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
@@ -91,6 +103,10 @@ static int run_master(const struct call *call)
     status = EXIT_FAILED;
     if (!dir || !self) {
         print_error("there is no place for data: give --data, or set DET_HOME or HOME");
+        goto out;
+    }
+    if (call_option(call, "recover")) {
+        status = run_recover(dir);
         goto out;
     }
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
@@ -120,6 +136,9 @@ out:
 
 static const struct option master_options[] = {
     OWN_MASTER_OPTIONS // its rows end with a comma
+    {"recover", 0, NULL,
+     "Runs no master, but mends its database: what can be read of it, and the newest backup for "
+     "what cannot. Says what is lost."},
     {"debug", 0, NULL, "Logs more."},
 };
 

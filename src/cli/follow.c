@@ -51,7 +51,8 @@ static int print_all(struct remote *r, int64_t trial)
         if (!lines) return EXIT_FAILED;
         for (const struct doc *line = lines->first; line; line = line->next)
             print_line(line);
-        if (lines->n < PAGE) return EXIT_OK;
+        bool more = doc_find(doc_find(page, "pagination"), "next"); // long lines make short pages
+        if (!lines->n || (lines->n < PAGE && !more)) return EXIT_OK;
         after = doc_whole(lines->last, "id");
     }
 }

@@ -13,7 +13,6 @@ enum {
     ASK_PATIENCE_US = 600 * 1000000, // a master that restarts or moves is back by then
     ASK_FIRST_DELAY_US = 100000,
     ASK_LONGEST_DELAY_US = 5 * 1000000,
-    LOCAL_SYNC_US = 1000000,
 };
 
 // --- those that are open, to be closed at exit
@@ -86,21 +85,21 @@ int core_check_chief(const det_core *core, const char *what, det_err *err)
 static int post(det_core *core, const char *path, struct str body, det_err *err)
 {
     int rc = journal_add(core->journal, path, body, err);
-    if (rc) return rc;
-    if (core->shipper) {
-        shipper_wake(core->shipper);
-    } else if (clock_mono_us() - core->synced_us > LOCAL_SYNC_US) {
-        core->synced_us = clock_mono_us();
-        return journal_sync(core->journal, err);
-    }
-    return det_ok(err);
+    if (!rc && core->shipper) shipper_wake(core->shipper);
+    return rc;
 }
 
-int core_report(det_core *core, const char *path, const struct buf *body, det_err *err)
+int core_mention(det_core *core, const char *path, const struct buf *body, det_err *err)
 {
     if (!buf_ok(body)) return det_fail(err, DET_ELIMIT, "the report is too large");
     int rc = core->shipper ? shipper_take_error(core->shipper, err) : 0;
     return rc ? rc : post(core, path, buf_str(body), err);
+}
+
+int core_report(det_core *core, const char *path, const struct buf *body, det_err *err)
+{
+    int rc = core_mention(core, path, body, err);
+    return rc ? rc : journal_sync(core->journal, err);
 }
 
 static void sleep_us(int64_t us)
@@ -151,7 +150,7 @@ static int open_journal(det_core *core, det_err *err)
 {
     char name[96];
     int folder;
-    int rc = dir_open(core->settings.folder, DIR_CREATE, &folder, err);
+    int rc = dir_open(core->settings.folder, DIR_CREATE | DIR_DURABLE, &folder, err);
     if (rc) return rc;
     close(folder);
     if (core->info.rank) return det_ok(err);

@@ -43,7 +43,6 @@ struct det_core {
     struct watcher *watcher;    // NULL: local
     struct store *store;        // opened when it is needed
     int64_t last_batches;       // reported
-    int64_t synced_us;          // the journal of a local run
     struct det_op op;
     bool has_op;
     _Atomic bool has_acked;
@@ -53,9 +52,12 @@ struct det_core {
     det_core *next; // of those to be closed at exit
 };
 
-// Puts a report into the journal: a POST of body, a JSON document of one line. Fails with what
-// became of earlier reports.
+// Puts a report into the journal, durably: a POST of body, a JSON document of one line. Fails with
+// what became of earlier reports.
 int core_report(det_core *core, const char *path, const struct buf *body, det_err *err);
+
+// The same for what may be forgotten when the machine loses its power.
+int core_mention(det_core *core, const char *path, const struct buf *body, det_err *err);
 
 // Calls once() until it succeeds, fails for good, or the master has been away for too long.
 int core_persist(int (*once)(void *ctx, det_err *err), void *ctx, det_err *err);

@@ -278,6 +278,7 @@ int journal_create(const char *path, struct journal **out, det_err *err)
     if (fd < 0) return fs_fail(err, "create", path);
     struct journal *j = journal_new(path, fd);
     int rc = flock(fd, LOCK_EX | LOCK_NB) < 0 ? fs_fail(err, "lock", path) : write_header(j, err);
+    if (!rc) rc = fs_sync_directory_of(path, err);
     if (rc)
         journal_remove(j, NULL);
     else

@@ -117,7 +117,7 @@ int det_op_report_progress(det_op *op, double units, det_err *err)
     json_key(&w, "progress");
     json_put_double(&w, units);
     json_close(&w);
-    rc = core_report(core, core_trial_path(core, "progress").text, &body, err);
+    rc = core_mention(core, core_trial_path(core, "progress").text, &body, err);
     buf_done(&body);
     return rc;
 }

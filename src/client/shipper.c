@@ -20,7 +20,7 @@
 enum {
     FIRST_DELAY_US = 100000,
     LONGEST_DELAY_US = 5 * 1000000,
-    SYNC_EVERY_US = 1000000, // how much a power failure may cost
+    SYNC_EVERY_US = 1000000, // so much may be delivered again after a power failure
 };
 
 struct shipper {

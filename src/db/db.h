@@ -14,22 +14,44 @@
 // When the disk is full a transaction fails with DET_ENOSPC and nothing of it is kept, unless it
 // was submitted as one that must happen: then the caller hears of the failure, and the writer tries
 // again until there is space. Any other failure to write (a disk that lies about what it has is not
-// to be trusted again) is the end: everything after it fails with DET_EIO.
+// to be trusted again) is the end: everything after it fails with DET_EUNREACHABLE and the reason.
+// So it is when the files are deleted, moved or replaced under a running master.
+//
+// A file that was there before is checked by a thread of its own (quick_check: damaged bytes, not
+// only a damaged header). It can be read meanwhile; transactions wait, and fail if it is damaged.
+//
+// What is much work and nobody waits for is done by the writer a few milliseconds at a time, and
+// goes on after a restart: deleting logs and metrics, moving the logs of an older version, giving
+// space back to the file system.
 //
 // Reading: a reader belongs to one thread. What it finds lives in the arena given.
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "entity/entity.h"
 
 struct db;
 struct db_tx;
 struct db_reader;
 
-// path is created if missing, with mode 0600. DET_EUNSUPPORTED: the file was written by a newer
-// version. An older one is brought up to date, after a copy of it was made beside it.
+// path is created if missing or empty, with mode 0600. DET_EUNSUPPORTED: the file was written by a
+// newer version. An older one is brought up to date; how it was is kept beside it as <path>.v<N>,
+// which takes its time. DET_ENOSPC: there is no space for that. DET_ECORRUPT: it is damaged, or its
+// log is missing.
 int db_open(const char *path, struct db **out, det_err *err);
 void db_close(struct db *db); // does what was submitted; done functions not yet called are not
+
+// Makes a backup in the folder every so often if something has changed, and a last one when the
+// database is closed; three are kept. Each is a database in one file. If the files of the database
+// are taken away, what is still open is saved in the same way.
+void db_keep_backups(struct db *db, const char *folder, int64_t every_us);
+
+// Makes a whole database of a damaged or missing one: what can be read of it, and the newest backup
+// in the folder for what cannot. For when nobody uses it. The report says in words, line by line,
+// what was found and what is lost. The damaged file is kept under another name. DET_ENOTFOUND:
+// there is nothing to make one of.
+int db_recover(const char *path, const char *backups, struct buf *report, det_err *err);
 
 // --- transactions
 
@@ -48,9 +70,23 @@ int db_fd(const struct db *db); // readable when done functions wait to be calle
 void db_dispatch(struct db *db);
 void db_wait(struct db *db); // until everything submitted has been tried and dispatched
 
-// The last attempt found no space: better refuse new work than queue it.
-bool db_is_full(const struct db *db);
+// 0, or why a change would not be taken now: better refuse new work than queue it. DET_ENOSPC, or
+// DET_EUNREACHABLE: it is broken, or so large that its check takes long.
+int db_refuses(struct db *db, det_err *err);
+bool db_is_full(const struct db *db); // the last attempt found no space
 bool db_is_broken(const struct db *db);
+bool db_is_damaged(struct db *db);  // broken, because the file is damaged
+bool db_is_checking(struct db *db); // db_fd() tells when that is over
+bool db_is_busy(struct db *db);     // its log (WAL) has become long: who can wait should
+
+// What the owner's log should say.
+struct db_note {
+    bool is_problem; // somebody has to do something
+    char text[512];
+};
+bool db_next_note(struct db *db, struct db_note *out); // when db_fd() is readable
+
+void db_wait_tidy(struct db *db); // until everything that nobody waits for is done
 
 // Makes the whole transaction fail with DET_ESTATE if the key was used before. Keys are kept for a
 // day or more.
@@ -82,7 +118,8 @@ void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, doubl
 // NULL: nothing.
 void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name);
 
-// With its trials and all that is theirs.
+// With its trials and all that is theirs; metrics and logs, which nobody can find any more, soon
+// after.
 void db_experiment_delete(struct db_tx *tx, int64_t id);
 void db_template_delete(struct db_tx *tx, const char *name);
 
@@ -95,8 +132,11 @@ void db_trial_advance(struct db_tx *tx, int64_t trial_id,
 void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, const char *group,
                           int64_t steps);
 
-void db_log_add(struct db_tx *tx, const struct log_line *row); // gives it its number
-void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us);
+// Lines of one trial; they get their numbers when they are written. Packs them, which takes some
+// milliseconds for a megabyte: much of it is better not done by a thread that others wait for.
+void db_logs_add(struct db_tx *tx, const struct log_line *lines, size_t n);
+void db_log_add(struct db_tx *tx, const struct log_line *row);              // one
+void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us); // soon
 
 // Tokens are known by their hash only.
 void db_session_save(struct db_tx *tx, struct str token_hash, const struct session *row);
@@ -110,8 +150,8 @@ void db_setting_delete(struct db_tx *tx, const char *name);
 
 // --- reading
 
-// From now on (or no longer) a read by the calling thread is a bug, which ends the program in builds
-// with tests: for the thread of an event loop, where everybody would wait for the disk.
+// From now on (or no longer) a read by the calling thread is a bug, which ends the program in
+// builds with tests: for the thread of an event loop, where everybody would wait for the disk.
 void db_forbid_reading(bool forbid);
 
 int db_reader_open(struct db *db, struct db_reader **out, det_err *err);
@@ -183,6 +223,8 @@ struct db_list {
     void *items; // records
     size_t n;
     int64_t total; // with want_total
+    int64_t next;  // of logs: there may be more, behind (newest first: before) this line; 0: no
+    int64_t seen;  // of logs: the last line that was looked at
 };
 
 int db_experiments_list(struct db_reader *r, const struct db_filter *filter,
@@ -263,8 +305,10 @@ struct log_filter {
     const struct doc *levels, *ranks, *stdtypes, *sources; // lists
     const char *search;                                    // contained
     bool newest_first;
-    int64_t limit; // 0: 1000
+    int64_t limit;      // 0: 1000
+    int64_t max_effort; // bytes of text to go through at most, about; 0: any number
 };
+// Ends at the limit, at about 32 MB of text, or at the effort: then next is where to go on.
 int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
                  struct db_list *out, det_err *err);
 

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 
-enum { MAX_VALUES = 16, DEFAULT_LIMIT = 100, DEFAULT_LOG_LIMIT = 1000 };
+enum { MAX_VALUES = 16, DEFAULT_LIMIT = 100 };
 
 struct query {
     struct arena *arena;
@@ -238,38 +238,4 @@ int db_templates_list(struct db_reader *r, const struct db_page *page, struct ar
                       struct db_list *out, det_err *err)
 {
     return list(r, NOUN_TEMPLATE, NULL, page, a, out, err);
-}
-
-static void add_log_filter(struct query *q, const struct log_filter *f)
-{
-    add_int(q, "trialId =", f->trial_id);
-    if (f->after_id) add_int(q, "id >", f->after_id);
-    if (f->before_id) add_int(q, "id <", f->before_id);
-    if (f->after_us) add_int(q, "timestamp >", f->after_us);
-    if (f->before_us) add_int(q, "timestamp <", f->before_us);
-    if (f->levels) add_list(q, "level IN (SELECT value FROM json_each(?))", f->levels);
-    if (f->ranks) add_list(q, "rankId IN (SELECT value FROM json_each(?))", f->ranks);
-    if (f->stdtypes) add_list(q, "stdtype IN (SELECT value FROM json_each(?))", f->stdtypes);
-    if (f->sources) add_list(q, "source IN (SELECT value FROM json_each(?))", f->sources);
-    if (f->search) add_text(q, "instr(log, ?) > 0", f->search);
-}
-
-int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
-                 struct db_list *out, det_err *err)
-{
-    const struct table *t = &tables[NOUN_LOG_LINE];
-    struct query q = {.arena = a, .where = BUF_INIT(1 << 14)};
-    struct buf text = BUF_INIT(1 << 16);
-    add_log_filter(&q, filter);
-    buf_addz(&text, "SELECT ");
-    table_add_columns(t, &text);
-    buf_printf(&text, " FROM logs WHERE 1%.*s ORDER BY id%s LIMIT %lld", STR_ARG(buf_str(&q.where)),
-               filter->newest_first ? " DESC" : "",
-               (long long)(filter->limit ? filter->limit : DEFAULT_LOG_LIMIT));
-    sqlite3_stmt *s = prepare(r, &text, &q, err);
-    int rc = s ? collect(r, s, NOUN_LOG_LINE, a, out, err) : err ? err->code : DET_EIO;
-    sqlite3_finalize(s);
-    buf_done(&text);
-    buf_done(&q.where);
-    return rc;
 }

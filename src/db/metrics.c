@@ -109,6 +109,6 @@ int db_metrics_page(struct db_reader *r, struct db_metrics *m, int64_t limit, st
     }
     if (rc) return rc;
     m->has_more = lane != NULL;
-    *out = (struct db_list){page.items, page.n, (int64_t)page.n};
+    *out = (struct db_list){.items = page.items, .n = page.n, .total = (int64_t)page.n};
     return 0;
 }

@@ -85,6 +85,19 @@ static const char *const steps[] = {
 
     // 3
     "ALTER TABLE experiments ADD COLUMN private INTEGER NOT NULL DEFAULT 0;",
+
+    // 4: a log is kept in chunks (chunk.h). Lines in logs wait to be moved (tidy.c). Numbers of
+    // lines go on behind theirs. What is to be deleted and may be much is deleted some at a time:
+    // what discards says about a trial.
+    "CREATE TABLE log_chunks(id INTEGER PRIMARY KEY, lastId INTEGER NOT NULL,"
+    " trialId INTEGER NOT NULL, firstTime INTEGER NOT NULL, lastTime INTEGER NOT NULL,"
+    " levels INTEGER NOT NULL, ranks INTEGER NOT NULL, sources INTEGER NOT NULL,"
+    " stdtypes INTEGER NOT NULL, nBytes INTEGER NOT NULL, open INTEGER NOT NULL,"
+    " lines BLOB NOT NULL);"
+    "CREATE INDEX log_chunks_trial ON log_chunks(trialId, id);"
+    "CREATE INDEX log_chunks_open ON log_chunks(trialId, id, nBytes) WHERE open;"
+    "CREATE TABLE discards(trialId INTEGER PRIMARY KEY, before INTEGER NOT NULL);"
+    "INSERT INTO settings SELECT 'last_log_id', ifnull(max(id), 0) FROM logs;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)
@@ -104,19 +117,6 @@ static int read_version(sqlite3 *sql, int *out, det_err *err)
     return code;
 }
 
-// A copy as it was, for the case that somebody wants to go back.
-static int back_up(sqlite3 *sql, const char *path, int version, det_err *err)
-{
-    char *copy = sqlite3_mprintf("%s.v%d", path, version);
-    char *quoted = sqlite3_mprintf("VACUUM INTO %Q", copy);
-    remove(copy); // of an upgrade that was interrupted
-    int rc = run(sql, quoted, err);
-    if (rc) rc = det_wrap(err, "cannot keep a copy as '%s'", copy);
-    sqlite3_free(quoted);
-    sqlite3_free(copy);
-    return rc;
-}
-
 // All steps from a version on, in one transaction: a new database is there with one sync.
 static int take_steps(sqlite3 *sql, int version, int last, det_err *err)
 {
@@ -131,16 +131,25 @@ static int take_steps(sqlite3 *sql, int version, int last, det_err *err)
     return rc;
 }
 
-int migrate(sqlite3 *sql, const char *path, det_err *err)
+int migrate_version(sqlite3 *sql, int *out, det_err *err)
 {
-    const int today = (int)STATIC_LEN(steps);
     int version = 0;
     int rc = read_version(sql, &version, err);
-    if (rc) return rc;
-    if (version > today)
-        return det_fail(err, DET_EUNSUPPORTED,
-                        "the database has version %d, this program knows up to %d; use a newer det",
-                        version, today);
-    if (version > 0 && version < today) rc = back_up(sql, path, version, err);
-    return rc || version == today ? rc : take_steps(sql, version, today, err);
+    if (!rc && version > (int)STATIC_LEN(steps))
+        rc = det_fail(err, DET_EUNSUPPORTED,
+                      "the database has version %d, this program knows up to %d; use a newer det",
+                      version, (int)STATIC_LEN(steps));
+    if (!rc) *out = version;
+    return rc;
+}
+
+bool migrate_is_old(int version)
+{
+    return version > 0 && version < (int)STATIC_LEN(steps);
+}
+
+int migrate(sqlite3 *sql, int version, det_err *err)
+{
+    const int today = (int)STATIC_LEN(steps);
+    return version == today ? 0 : take_steps(sql, version, today, err);
 }

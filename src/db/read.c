@@ -252,7 +252,7 @@ static int list_texts(struct db_reader *r, enum statement id, struct arena *a, s
         *(const char **)grow(&list) = column_text(s, 0, a);
     if (rc != SQLITE_DONE) return fail(r, err);
     sqlite3_reset(s);
-    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
     return 0;
 }
 
@@ -271,7 +271,7 @@ int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, 
     if (!code && rc != SQLITE_DONE) code = fail(r, err);
     if (s) sqlite3_reset(s);
     if (code) return code;
-    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
     return 0;
 }
 
@@ -287,7 +287,7 @@ int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, s
             (struct setting){column_text(s, 0, a), column_text(s, 1, a)};
     if (rc != SQLITE_DONE) return fail(r, err);
     sqlite3_reset(s);
-    *out = (struct db_list){list.items, list.n, (int64_t)list.n};
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
     return 0;
 }
 

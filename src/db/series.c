@@ -90,6 +90,6 @@ int db_metric_series(struct db_reader *r, const struct metric_report *which, con
     rc = scan(r, s, &range, n_buckets, &list, err);
     sqlite3_reset(s);
     if (rc) return rc;
-    *out = (struct db_list){list.items, list.n, range.n};
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = range.n};
     return 0;
 }

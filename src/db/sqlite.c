@@ -5,6 +5,13 @@
 #include "base/buf.h"
 #include "db/db.h"
 
+int sqlite_clean(det_err *err, int code)
+{
+    for (unsigned char *c = err ? (unsigned char *)err->msg : NULL; c && *c; c++)
+        if (*c < ' ' || *c > '~') *c = *c == '\n' ? ' ' : '?';
+    return code;
+}
+
 int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
 {
     int code = DET_EIO;
@@ -22,13 +29,18 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
         code = DET_ELIMIT;
         break;
     }
-    return det_fail(err, code, "the database says: %s", sql ? sqlite3_errmsg(sql) : "no memory");
+    return det_fail(err, code, "the database %s: %s", code == DET_ECORRUPT ? "is damaged" : "says",
+                    sql ? sqlite3_errmsg(sql) : "no memory");
 }
 
 // FULL: a commit is synced, not only ordered. Without it a power loss takes acknowledged writes.
-static const char setup[] = "PRAGMA journal_mode = WAL;"
+// The way in which free pages are given back can only be chosen while a file is empty, and must be
+// chosen before its mode. The writer copies the log into the file itself (see writer.c).
+static const char setup[] = "PRAGMA auto_vacuum = INCREMENTAL;"
+                            "PRAGMA journal_mode = WAL;"
                             "PRAGMA synchronous = FULL;"
-                            "PRAGMA wal_autocheckpoint = 4000;"
+                            "PRAGMA wal_autocheckpoint = 0;"
+                            "PRAGMA journal_size_limit = 16777216;"
                             "PRAGMA temp_store = MEMORY;"
                             "PRAGMA cache_size = -16000;";
 
@@ -56,7 +68,7 @@ int connection_open(struct connection *c, const char *path, bool read_only, det_
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_extended_result_codes(c->sql, 1);
-        sqlite3_busy_timeout(c->sql, 10000);
+        sqlite3_busy_timeout(c->sql, DB_BUSY_MS);
         sqlite3_db_config(c->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         rc = sqlite3_exec(c->sql, read_only ? setup_read_only : setup, NULL, NULL, NULL);
     }

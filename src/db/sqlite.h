@@ -12,6 +12,16 @@
 // schema, else DET_EIO; with SQLite's words.
 int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
 
+// What SQLite says about a damaged file may quote from it. Makes that one line that can be shown.
+int sqlite_clean(det_err *err, int code); // returns the code
+
+#define CHUNK_COLUMNS                                                             \
+    "id, lastId, trialId, firstTime, lastTime, levels, ranks, sources, stdtypes," \
+    " nBytes, open, lines"
+#define CHUNK_MATCHES                                                            \
+    "trialId = ?1 AND id >= ?2 AND id < ?3 AND lastTime > ?4 AND firstTime < ?5" \
+    " AND levels & ?6 AND ranks & ?7 AND sources & ?8 AND stdtypes & ?9"
+
 #define OF_EXPERIMENT "(SELECT id FROM trials WHERE experimentId = ?1)"
 
 // Every statement there is, except those of lists (see list.c), which are put together from parts.
@@ -31,9 +41,7 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(CONFIG_DELETE, N_NOUN, "DELETE FROM configs WHERE experimentId = ?1")                      \
     S(TRIALS_DELETE_OF, N_NOUN, "DELETE FROM trials WHERE experimentId = ?1")                    \
     S(ALLOCATIONS_DELETE_OF, N_NOUN, "DELETE FROM allocations WHERE trialId IN " OF_EXPERIMENT)  \
-    S(METRICS_DELETE_OF, N_NOUN, "DELETE FROM metrics WHERE trialId IN " OF_EXPERIMENT)          \
     S(SUMMARIES_DELETE_OF, N_NOUN, "DELETE FROM summaries WHERE trialId IN " OF_EXPERIMENT)      \
-    S(LOGS_DELETE_OF, N_NOUN, "DELETE FROM logs WHERE trialId IN " OF_EXPERIMENT)                \
     S(CHECKPOINTS_DELETE_OF, N_NOUN, "DELETE FROM checkpoints WHERE experimentId = ?1")          \
     S(CONFIG_SAVE, N_NOUN, "INSERT OR REPLACE INTO configs VALUES(?1, ?2, ?3)")                  \
     S(CONFIG_CHANGE, N_NOUN, "UPDATE configs SET complete = ?2 WHERE experimentId = ?1")         \
@@ -132,17 +140,62 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err);
     S(SERIES, N_NOUN,                                                                            \
       "SELECT stepsCompleted, reportTime, json_extract(metrics, ?3) FROM metrics"                \
       " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated ORDER BY stepsCompleted")         \
-    S(LOG_ADD, N_NOUN,                                                                           \
-      "INSERT INTO logs(trialId, timestamp, level, rankId, allocationId, agentId, containerId,"  \
-      " source, stdtype, log) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                  \
-    S(LOGS_DELETE, N_NOUN, "DELETE FROM logs WHERE trialId = ?1 AND timestamp < ?2")             \
+    S(CHUNK_ADD, N_NOUN,                                                                         \
+      "INSERT INTO log_chunks(" CHUNK_COLUMNS ")"                                                \
+      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")                              \
+    S(CHUNK_DELETE, N_NOUN, "DELETE FROM log_chunks WHERE id = ?1")                              \
+    S(CHUNK_CLOSE, N_NOUN, "UPDATE log_chunks SET open = 0 WHERE id = ?1")                       \
+    S(CHUNKS_OPEN, N_NOUN,                                                                       \
+      "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE trialId = ?1 AND open ORDER BY id")        \
+    S(CHUNKS_COUNT_OPEN, N_NOUN,                                                                 \
+      "SELECT count(*), ifnull(sum(nBytes), 0) FROM log_chunks WHERE trialId = ?1 AND open")     \
+    S(CHUNK_OF, N_NOUN, "SELECT max(id) FROM log_chunks WHERE trialId = ?1 AND id <= ?2")        \
+    S(CHUNKS_UP, N_NOUN,                                                                         \
+      "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE " CHUNK_MATCHES " ORDER BY id")            \
+    S(CHUNKS_DOWN, N_NOUN,                                                                       \
+      "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE " CHUNK_MATCHES " ORDER BY id DESC")       \
+    S(CHUNKS_DISCARD, N_NOUN,                                                                    \
+      "DELETE FROM log_chunks WHERE id IN (SELECT id FROM log_chunks"                            \
+      " WHERE trialId = ?1 AND lastTime < ?2 LIMIT 64)")                                         \
+    S(CHUNK_TO_SHORTEN, N_NOUN,                                                                  \
+      "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE trialId = ?1 AND firstTime < ?2 LIMIT 1")  \
+    S(OLD_LINES_RANGE, N_NOUN,                                                                   \
+      "SELECT (SELECT min(id) FROM logs WHERE trialId = ?1),"                                    \
+      " (SELECT max(id) FROM logs WHERE trialId = ?1)")                                          \
+    S(OLD_LINES_UP, NOUN_LOG_LINE,                                                               \
+      "SELECT %s FROM logs WHERE trialId = ?1 AND id > ?2 AND id < ?3 ORDER BY id")              \
+    S(OLD_LINES_DOWN, NOUN_LOG_LINE,                                                             \
+      "SELECT %s FROM logs WHERE trialId = ?1 AND id > ?2 AND id < ?3 ORDER BY id DESC")         \
+    S(OLD_LINES_TRIAL, N_NOUN, "SELECT min(trialId) FROM logs")                                  \
+    S(OLD_LINES_MOVED, N_NOUN, "DELETE FROM logs WHERE trialId = ?1 AND id <= ?2")               \
+    S(OLD_LINES_DISCARD, N_NOUN,                                                                 \
+      "DELETE FROM logs WHERE id IN (SELECT id FROM logs"                                        \
+      " WHERE trialId = ?1 AND timestamp < ?2 LIMIT 1000)")                                      \
+    S(METRICS_DISCARD, N_NOUN,                                                                   \
+      "DELETE FROM metrics WHERE trialId = ?1 AND (\"group\", stepsCompleted, trialRunId) IN"    \
+      " (SELECT \"group\", stepsCompleted, trialRunId FROM metrics WHERE trialId = ?1 LIMIT "    \
+      "1000)")                                                                                   \
+    S(NEXT_LOG_ID, N_NOUN,                                                                       \
+      "SELECT 1 + max(ifnull((SELECT lastId FROM log_chunks ORDER BY id DESC LIMIT 1), 0),"      \
+      " ifnull((SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'last_log_id'), 0))")   \
+    S(LAST_LOG_ID_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('last_log_id', ?1)")     \
+    S(DISCARD, N_NOUN,                                                                           \
+      "INSERT INTO discards VALUES(?1, ?2) ON CONFLICT DO UPDATE"                                \
+      " SET before = max(before, excluded.before)")                                              \
+    S(DISCARD_TRIALS, N_NOUN,                                                                    \
+      "INSERT INTO discards SELECT id, 9223372036854775807 FROM trials WHERE experimentId = ?1"  \
+      " ON CONFLICT DO UPDATE SET before = excluded.before")                                     \
+    S(DISCARD_FIND, N_NOUN, "SELECT trialId, before FROM discards LIMIT 1")                      \
+    S(DISCARD_DONE, N_NOUN, "DELETE FROM discards WHERE trialId = ?1")                           \
     S(CONTEXTS_LIST, N_NOUN,                                                                     \
       "SELECT DISTINCT modelDefinition FROM experiments WHERE modelDefinition IS NOT NULL")      \
     S(LABELS_LIST, N_NOUN,                                                                       \
       "SELECT DISTINCT value FROM experiments, json_each(labels) ORDER BY value")                \
     S(NEXT_IDS, N_NOUN,                                                                          \
       "SELECT (SELECT ifnull(max(id), 0) + 1 FROM experiments),"                                 \
-      " (SELECT ifnull(max(id), 0) + 1 FROM trials), (SELECT ifnull(max(id), 0) + 1 FROM users)")
+      " (SELECT max(ifnull((SELECT max(id) FROM trials), 0), ifnull((SELECT max(trialId) FROM "  \
+      "discards), 0)) + 1),"                                                                     \
+      " (SELECT ifnull(max(id), 0) + 1 FROM users)")
 
 enum statement {
 #define DB_STATEMENT_NAME(name, noun, text) SQL_##name,
@@ -150,6 +203,8 @@ enum statement {
 #undef DB_STATEMENT_NAME
         N_STATEMENT
 };
+
+enum { DB_BUSY_MS = 10000 }; // how long another program may have the lock
 
 // One connection and its prepared statements. Used by one thread.
 struct connection {

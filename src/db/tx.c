@@ -117,7 +117,7 @@ bool db_is_full(const struct db *db)
 
 bool db_is_broken(const struct db *db)
 {
-    return state_of(db) == DET_EIO;
+    return state_of(db) == DB_BROKEN;
 }
 
 struct op *tx_add(struct db_tx *tx, enum statement statement, int n_values)

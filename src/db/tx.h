@@ -2,12 +2,16 @@
 #pragma once
 
 #include "db/db.h"
+#include "db/guard.h"
+#include "db/keeper.h"
 #include "db/sqlite.h"
+#include "db/tidy.h"
 #include <pthread.h>
 
-// One statement with its values.
+// One statement with its values; or what the writer does with them instead.
 struct op {
     enum statement statement;
+    int (*run)(struct db *db, const struct op *op, det_err *err); // NULL: the statement alone
     const char *refusal; // what to say when it breaks a rule of the schema; NULL: SQLite's words
     int n, max;
     struct value *values;
@@ -18,8 +22,9 @@ struct db_tx {
     struct db *db;
     struct arena arena; // everything that the ops point to
     struct op *first, *last;
-    bool must;  // try again for as long as the disk is full
-    bool tried; // at least once
+    bool must;     // try again for as long as the disk is full
+    bool tried;    // at least once
+    bool discards; // gives the writer something to tidy up
     db_done_fn done;
     void *ctx;
     det_err err;
@@ -44,19 +49,50 @@ void op_bytes(struct db_tx *tx, struct op *op, enum value_kind kind, struct str 
 void op_record(struct db_tx *tx, struct op *op, enum noun noun, const void *record,
                size_t first_field);
 
+struct note {
+    struct db_note said;
+    struct note *next;
+};
+
 struct db {
     char *path;
-    struct connection writer; // used by the thread only, once it runs
+    struct connection writer; // used by the thread only, once it runs; so is what follows:
+    struct guard guard;
+    struct tidy tidy;
+    int64_t next_log_id; // of the next line
+    int wal_pages;       // in the log (WAL) after the latest commit
+    int64_t wal_tried_us, tidied_us;
     pthread_t thread;
     pthread_mutex_t lock; // guards what follows
     pthread_cond_t wake;  // the writer: there is something to do
-    pthread_cond_t idle;  // db_wait: everything was tried
+    pthread_cond_t idle;  // db_wait: everything was tried; db_wait_tidy: nothing is left to do
     struct tx_queue waiting, finished;
-    uint64_t n_submitted, n_tried;
+    struct note *notes, **last_note;
+    uint64_t n_submitted, n_tried, n_commits;
+    int64_t n_bytes; // of the file when it was opened
     bool stop;
-    int state;    // 0, DET_ENOSPC or DET_EIO
-    int event_fd; // has a count while finished is not empty
+    bool checking; // nothing is written before it is known that the file is whole
+    bool is_tidy, log_is_long, is_damaged;
+    int state;       // 0, DET_ENOSPC or DB_BROKEN
+    det_err problem; // DB_BROKEN: why
+    int event_fd;    // has a count while finished or notes is not empty
+    struct keeper keeper;
+};
+
+enum {
+    DB_BROKEN = DET_EUNREACHABLE, // to clients: not now
+    DB_FILES_GONE = 1,            // of db_break(): what is still open can be saved
 };
 
 // The writer thread.
 void *writer_run(void *db);
+void writer_watch_log(struct db *db); // before it runs
+
+// Nothing is written any more, for this reason. With the lock held. The first reason stays.
+void db_break(struct db *db, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+// A word for the owner's log. problem: a person has to do something.
+void db_note(struct db *db, bool problem, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void db_wake_owner(struct db *db); // there is something to dispatch

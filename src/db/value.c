@@ -111,8 +111,9 @@ static int read_enum(const struct field *f, const char *text, int *out, det_err 
         *out = i;
         return 0;
     }
-    return det_fail(err, DET_ECORRUPT, "the database has %s '%.40s', which is not known", f->name,
-                    text ? text : "");
+    det_fail(err, DET_ECORRUPT, "the database has %s '%.40s', which is not known", f->name,
+             text ? text : "");
+    return sqlite_clean(err, DET_ECORRUPT);
 }
 
 static int read_json(const struct field *f, const char *text, struct arena *a, void *member,

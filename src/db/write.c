@@ -122,13 +122,13 @@ void db_experiment_delete(struct db_tx *tx, int64_t id)
 {
     // Trials go last: the others are found by them.
     static const enum statement parts[] = {
-        SQL_LOGS_DELETE_OF,        SQL_SUMMARIES_DELETE_OF,   SQL_METRICS_DELETE_OF,
-        SQL_CHECKPOINTS_DELETE_OF, SQL_ALLOCATIONS_DELETE_OF, SQL_TRIALS_DELETE_OF,
-        SQL_JOBS_DELETE_OF,        SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,
-        SQL_EXPERIMENT_DELETE,
+        SQL_DISCARD_TRIALS,        SQL_SUMMARIES_DELETE_OF, SQL_CHECKPOINTS_DELETE_OF,
+        SQL_ALLOCATIONS_DELETE_OF, SQL_TRIALS_DELETE_OF,    SQL_JOBS_DELETE_OF,
+        SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,       SQL_EXPERIMENT_DELETE,
     };
     for (size_t i = 0; i < STATIC_LEN(parts); i++)
         add_id(tx, parts[i], id, 1);
+    tx->discards = true;
 }
 
 void db_template_delete(struct db_tx *tx, const char *name)
@@ -166,15 +166,10 @@ void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, co
     add_id(tx, SQL_SUMMARIES_REBUILD, trial_id, 1);
 }
 
-void db_log_add(struct db_tx *tx, const struct log_line *row)
-{
-    struct op *op = tx_add(tx, SQL_LOG_ADD, (int)log_line_table.n - 1);
-    op_record(tx, op, NOUN_LOG_LINE, row, 1);
-}
-
 void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us)
 {
-    op_int(add_id(tx, SQL_LOGS_DELETE, trial_id, 2), before_us);
+    op_int(add_id(tx, SQL_DISCARD, trial_id, 2), before_us);
+    tx->discards = true;
 }
 
 static struct op *add_hash(struct db_tx *tx, enum statement statement, struct str hash,

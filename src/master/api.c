@@ -5,6 +5,8 @@
 #include "base/hash.h"
 #include "master/keys.h"
 
+#define RETRY_AFTER_S "5" // a large database is checked in some seconds
+
 // A request that waits for its transaction. Lives in the request's arena.
 struct pending_key {
     struct http_request *req;
@@ -56,12 +58,9 @@ struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *
     struct master *m = req->user;
     const char *key = http_header(req, "Idempotency-Key");
     struct key_found found = {.used = false};
-    *rc = 0;
-    if (db_is_full(m->db))
-        *rc =
-            det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
-    else if (key)
-        *rc = key_find(req, key, n_items, &found, err);
+    *rc = db_refuses(m->db, err);
+    if (*rc == DET_EUNREACHABLE) http_set_header(req, "Retry-After", RETRY_AFTER_S);
+    if (!*rc && key) *rc = key_find(req, key, n_items, &found, err);
     if (*rc) return NULL;
     if (found.used && !found.must_read) {
         http_reply_empty(req);

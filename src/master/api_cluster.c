@@ -33,8 +33,10 @@ static int get_health(struct http_request *req, det_err *err)
 static int get_ready(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
-    if (db_is_broken(m->db)) return det_fail(err, DET_EIO, "the database cannot be written");
-    if (db_is_full(m->db)) return det_fail(err, DET_ENOSPC, "the disk is full");
+    int rc = db_refuses(m->db, err);
+    if (rc) return rc;
+    if (m->checking)
+        return det_fail(err, DET_EUNREACHABLE, "the database is being checked; try again soon");
     http_reply_empty(req);
     return 0;
 }

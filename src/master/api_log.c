@@ -68,16 +68,19 @@ static const struct doc *copy_doc(struct arena *arena, const struct doc *doc)
     return doc ? doc_copy(arena, doc) : NULL;
 }
 
-enum { LINES_AT_ONCE = 500 };
+// Of one read; then others have their turn.
+enum { LINES_AT_ONCE = 500, EFFORT_BYTES = 16 << 20 };
 
 struct lines {
     struct log_filter filter;
     int64_t n_left, n_skip;
     int64_t last; // number of the last line that was sent
+    bool more;    // there may be more
     struct json_writer w;
 };
 
-static int put_lines(struct feed *f, struct db_reader *r, bool *more, det_err *err)
+// *goes_on: it has found many lines, so the next read is likely to be short, too.
+static int put_lines(struct feed *f, struct db_reader *r, bool *goes_on, det_err *err)
 {
     struct lines *s = f->source;
     struct arena arena = ARENA_INIT, record = ARENA_INIT;
@@ -95,8 +98,9 @@ static int put_lines(struct feed *f, struct db_reader *r, bool *more, det_err *e
         arena_done(&record);
         s->n_left--;
     }
-    *(s->filter.newest_first ? &s->filter.before_id : &s->filter.after_id) = s->last;
-    *more = (int64_t)list.n == s->filter.limit;
+    s->more = list.next != 0;
+    if (s->more) *(s->filter.newest_first ? &s->filter.before_id : &s->filter.after_id) = list.next;
+    *goes_on = s->more && (int64_t)list.n == s->filter.limit;
     arena_done(&arena);
     return rc;
 }
@@ -107,6 +111,7 @@ static bool has_next(struct lines *s, struct db_reader *r)
     struct arena arena = ARENA_INIT;
     struct db_list list = {0};
     s->filter.limit = 1;
+    s->filter.max_effort = 0;
     bool found = s->last && !db_logs_list(r, &s->filter, &arena, &list, NULL) && list.n;
     arena_done(&arena);
     return found;
@@ -115,7 +120,7 @@ static bool has_next(struct lines *s, struct db_reader *r)
 static int next_lines(struct feed *f, struct db_reader *r, det_err *err)
 {
     struct lines *s = f->source;
-    bool more = true;
+    bool goes_on = true;
     int rc = 0;
     if (!s->w.out) {
         json_init(&s->w, &f->out, 0);
@@ -123,12 +128,12 @@ static int next_lines(struct feed *f, struct db_reader *r, det_err *err)
         json_key(&s->w, "logs");
         json_open_list(&s->w);
     }
-    while (!rc && more && s->n_left && f->out.len < FEED_PIECE_BYTES)
-        rc = put_lines(f, r, &more, err);
-    if (rc || (more && s->n_left)) return rc;
+    while (!rc && goes_on && s->n_left && f->out.len < FEED_PIECE_BYTES)
+        rc = put_lines(f, r, &goes_on, err);
+    if (rc || (s->more && s->n_left)) return rc;
     json_close(&s->w);
     const char *next = arena_printf(&f->arena, "%lld", (long long)s->last);
-    api_put_pagination(&s->w, -1, more && has_next(s, r) ? next : NULL);
+    api_put_pagination(&s->w, -1, s->more && has_next(s, r) ? next : NULL);
     json_close(&s->w);
     f->state = FEED_ENDS;
     return 0;
@@ -147,6 +152,8 @@ static int list_logs(struct http_request *req, const struct log_filter *filter, 
     s->filter.search = filter->search ? arena_strdup(&f->arena, filter->search) : NULL;
     s->n_left = q->limit < 0 ? INT64_MAX / 2 : q->limit;
     s->n_skip = q->offset;
+    s->more = true;
+    s->filter.max_effort = EFFORT_BYTES;
     f->source = s;
     return feed_begin(f, err);
 }
@@ -214,34 +221,38 @@ static const struct field logs_fields[] = {
 static const struct field_table logs_table = {.size = sizeof(struct logs_body),
                                               FIELD_ROWS(logs_fields)};
 
+static struct log_line line_of(const struct line_body *l, const struct session *who)
+{
+    return (struct log_line){
+        .trial_id = who->trial_id,
+        .time_us = l->time_us ? l->time_us : clock_unix_us(),
+        .level = (enum log_level)l->level,
+        .rank = l->rank,
+        .allocation_id = who->allocation_id,
+        .agent_id = l->agent_id,
+        .container_id = l->container_id,
+        .source = l->source,
+        .stdtype = l->stdtype,
+        .log = l->log,
+    };
+}
+
 static void drop_tx(void *found)
 {
     db_tx_free(found);
 }
 
+// Packing them takes its time.
 static int read_lines(struct http_request *req, det_err *err)
 {
     const struct logs_body *body = req->input;
-    const struct session *who = &identity_of(req)->session;
     const struct master *m = req->user;
     struct db_tx *tx = db_tx_new(m->db);
+    struct log_line *lines = arena_array(req->arena, body->logs.n, sizeof *lines);
     (void)err;
-    for (size_t i = 0; i < body->logs.n; i++) {
-        const struct line_body *l = &body->logs.items[i];
-        const struct log_line row = {
-            .trial_id = who->trial_id,
-            .time_us = l->time_us ? l->time_us : clock_unix_us(),
-            .level = (enum log_level)l->level,
-            .rank = l->rank,
-            .allocation_id = who->allocation_id,
-            .agent_id = l->agent_id,
-            .container_id = l->container_id,
-            .source = l->source,
-            .stdtype = l->stdtype,
-            .log = l->log,
-        };
-        db_log_add(tx, &row);
-    }
+    for (size_t i = 0; i < body->logs.n; i++)
+        lines[i] = line_of(&body->logs.items[i], &identity_of(req)->session);
+    db_logs_add(tx, lines, body->logs.n);
     req->found = tx;
     req->drop = drop_tx;
     return 0;

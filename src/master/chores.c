@@ -40,7 +40,7 @@ static void do_some(void *ctx)
 {
     struct live_experiment *e = ctx;
     struct master *m = e->master;
-    if (db_is_full(m->db)) {
+    if (db_refuses(m->db, NULL)) {
         loop_timer_set(m->loop, &e->chores, RETRY_US);
         return;
     }

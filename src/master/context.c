@@ -217,8 +217,8 @@ static void name_of(struct str content, char out[CONTEXT_NAME_BYTES])
 static int keep(struct str archive, const char *path, det_err *err)
 {
     struct fs_writer w;
-    if (!utimensat(AT_FDCWD, path, NULL, 0))
-        return 0; // the same content; needed again, see sweep.c
+    if (!utimensat(AT_FDCWD, path, NULL, 0))    // the same content; needed again, see sweep.c
+        return fs_sync_directory_of(path, err); // whoever wrote it may not have come to that yet
     int rc = fs_writer_open(&w, path, err);
     if (!rc) rc = fs_writer_add(&w, archive.ptr, archive.len, err);
     if (!rc) rc = fs_writer_commit(&w, err);

@@ -105,18 +105,37 @@ void erase_later(struct master *m, int64_t experiment_id)
     worker_run(m->workers[WORK_READ], &(struct work){read, on_read, x, 0});
 }
 
-void erase_resume(struct master *m, struct db_reader *r)
+// --- what a master before this one has not finished
+
+struct leftovers {
+    struct master *master;
+    struct arena arena;
+    struct db_list list; // struct experiment
+};
+
+static void find_leftovers(void *ctx, void *own)
 {
-    struct arena arena = ARENA_INIT;
-    struct doc *states = doc_new(&arena, DOC_LIST);
-    doc_append(states, doc_new_str(&arena, run_state_names[RUN_DELETING]));
+    struct leftovers *x = ctx;
+    struct doc *states = doc_new(&x->arena, DOC_LIST);
+    doc_append(states, doc_new_str(&x->arena, run_state_names[RUN_DELETING]));
     const struct db_filter filter = {.states = states};
-    struct db_list list;
     det_err err;
-    if (db_experiments_list(r, &filter, NULL, &arena, &list, &err))
+    if (db_experiments_list(own, &filter, NULL, &x->arena, &x->list, &err))
         log_warn("deleted experiments: %s", err.msg);
-    else
-        for (size_t i = 0; i < list.n; i++)
-            erase_later(m, ((const struct experiment *)list.items)[i].id);
-    arena_done(&arena);
+}
+
+static void erase_leftovers(void *ctx)
+{
+    struct leftovers *x = ctx;
+    for (size_t i = 0; i < x->list.n; i++)
+        erase_later(x->master, ((const struct experiment *)x->list.items)[i].id);
+    arena_done(&x->arena);
+    free(x);
+}
+
+void erase_resume(struct master *m)
+{
+    struct leftovers *x = xcalloc(1, sizeof *x);
+    x->master = m;
+    worker_run(m->workers[WORK_READ], &(struct work){find_leftovers, erase_leftovers, x, 0});
 }

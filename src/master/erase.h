@@ -7,4 +7,4 @@
 void erase_later(struct master *m, int64_t experiment_id);
 
 // Goes on with what a restart has interrupted.
-void erase_resume(struct master *m, struct db_reader *r);
+void erase_resume(struct master *m);

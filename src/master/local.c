@@ -3,9 +3,11 @@
 #include "master/local.h"
 
 #include "base/json.h"
+#include "base/mem.h"
 #include "master/auth.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
+#include "sys/log.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -94,17 +96,38 @@ static int write_file(struct master *m, const char *path, const char *token, det
     return rc;
 }
 
+static const char *path_of(struct master *m)
+{
+    return arena_printf(&m->arena, "%s/master.json", m->data_dir);
+}
+
+struct late_file {
+    struct master *master;
+    const char *token;
+};
+
+static void write_late(void *ctx, int code, const det_err *why)
+{
+    struct late_file *f = ctx;
+    det_err err = *why;
+    if (!code) code = write_file(f->master, path_of(f->master), f->token, &err);
+    if (code) log_error("programs on this machine do not find the master: %s", err.msg);
+    free(f);
+}
+
+// A token that is announced is good, hence in the database. That may take as long as its check.
 int local_announce(struct master *m, det_err *err)
 {
-    const char *path = arena_printf(&m->arena, "%s/master.json", m->data_dir);
-    const char *token = old_token(m, path);
-    int rc = 0;
-    if (!token) {
-        struct db_tx *tx = db_tx_new(m->db);
-        token = auth_new_session(m, ADMIN_ID, 0, &m->arena, tx);
-        rc = run(m->db, tx, err);
-    }
-    if (rc) return rc;
+    const char *token = old_token(m, path_of(m));
+    struct db_tx *tx = token ? NULL : db_tx_new(m->db);
+    if (!token) token = auth_new_session(m, ADMIN_ID, 0, &m->arena, tx);
     memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
-    return write_file(m, path, token, err);
+    if (tx && db_is_checking(m->db)) {
+        struct late_file *f = xmalloc(sizeof *f);
+        *f = (struct late_file){m, token};
+        db_tx_submit_must(tx, write_late, f);
+        return 0;
+    }
+    int rc = tx ? run(m->db, tx, err) : 0;
+    return rc ? rc : write_file(m, path_of(m), token, err);
 }

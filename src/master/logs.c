@@ -1,13 +1,15 @@
 // Unit logs.c: what the master says in the log of a trial, and those who follow it.
 #include "master/logs.h"
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "master/feed.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { LINES_AT_ONCE = 500 };
+// Of one read; then others have their turn.
+enum { LINES_AT_ONCE = 500, EFFORT_BYTES = 16 << 20 };
 
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
 {
@@ -93,11 +95,13 @@ static int next_lines(struct feed *feed, struct db_reader *r, det_err *err)
     struct db_list list = {0};
     int rc = db_logs_list(r, &f->filter, &arena, &list, err);
     const struct log_line *lines = list.items;
-    for (size_t i = 0; !rc && i < list.n && feed->out.len < FEED_PIECE_BYTES; i++) {
-        put_line(&feed->out, &lines[i], &arena);
-        f->filter.after_id = lines[i].id;
+    size_t n = 0;
+    for (; !rc && n < list.n && feed->out.len < FEED_PIECE_BYTES; n++) {
+        put_line(&feed->out, &lines[n], &arena);
+        f->filter.after_id = lines[n].id;
     }
-    if (!rc && !list.n) {
+    if (n == list.n) f->filter.after_id = MAX(f->filter.after_id, list.seen);
+    if (!rc && !list.n && !list.next) {
         feed->state = f->trial == TRIAL_ENDED ? FEED_ENDS : FEED_WAITS;
         if (f->trial == TRIAL_ENDED) http_put_event(&feed->out, NULL, "end", STR("{}"));
     }
@@ -126,6 +130,7 @@ void logs_read_from(struct http_request *req, const struct log_filter *filter)
     f->filter.search = filter->search ? arena_strdup(&feed->arena, filter->search) : NULL;
     f->filter.newest_first = false;
     f->filter.limit = LINES_AT_ONCE;
+    f->filter.max_effort = EFFORT_BYTES;
 }
 
 int logs_follow(struct http_request *req, det_err *err)

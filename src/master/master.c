@@ -9,6 +9,7 @@
 #include "master/events.h"
 #include "master/local.h"
 #include "master/logs.h"
+#include "master/past.h"
 #include "master/pull.h"
 #include "master/routes.h"
 #include "master/state.h"
@@ -19,11 +20,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -36,7 +35,7 @@ enum { WAKE_US = 1000000, CLEAN_EVERY = 600 };
 static int make_dir(const char *path, det_err *err)
 {
     int fd = -1;
-    int rc = dir_open(path, DIR_CREATE, &fd, err);
+    int rc = dir_open(path, DIR_CREATE | DIR_DURABLE, &fd, err);
     if (!rc && fchmod(fd, 0700) < 0)
         rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);
@@ -55,22 +54,6 @@ static int make_dirs(struct master *m, det_err *err)
         rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
     return rc;
-}
-
-// If a master is killed while it starts a shim, the new process has the lock, too, for the moment
-// until it becomes the shim.
-static int lock(struct master *m, det_err *err)
-{
-    enum { TRY_MS = 5, TRIES = 100 };
-    const char *path = arena_printf(&m->arena, "%s/lock", m->data_dir);
-    m->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (m->lock_fd < 0)
-        return det_fail(err, DET_EIO, "cannot open '%s': %s", path, strerror(errno));
-    for (int i = 0; i < TRIES; i++) {
-        if (!flock(m->lock_fd, LOCK_EX | LOCK_NB)) return 0;
-        poll(NULL, 0, TRY_MS);
-    }
-    return det_fail(err, DET_ESTATE, "another master uses '%s'", m->data_dir);
 }
 
 // --- the database
@@ -97,19 +80,38 @@ static void read_cluster_id(struct master *m, struct db_reader *r)
     db_tx_submit_must(tx, NULL, NULL);
 }
 
+static void begin_work(struct master *m);
+
+// What cannot be written can be read: the master goes on to answer, and says why it takes nothing.
+// A file that is found to be damaged when it is opened is not even read from.
+static void on_db_broken(struct master *m)
+{
+    db_refuses(m->db, &m->failure);
+    log_error("%s", m->failure.msg);
+    if (!db_is_damaged(m->db) || !m->checking) return;
+    past_advise(&m->failure);
+    loop_stop(m->loop);
+}
+
 static void on_db(void *ctx, uint32_t events)
 {
     struct master *m = ctx;
+    struct db_note note;
     (void)events;
+    while (db_next_note(m->db, &note))
+        note.is_problem ? log_warn("%s", note.text) : log_info("%s", note.text);
     db_dispatch(m->db);
-    if (!db_is_broken(m->db) || m->failure.code) return;
-    det_fail(&m->failure, DET_EIO, "the database cannot be written; nothing more is acknowledged");
-    loop_stop(m->loop);
+    if (db_is_broken(m->db) && !m->failure.code) on_db_broken(m);
+    if (m->checking && !db_is_checking(m->db)) begin_work(m);
 }
 
 static int open_db(struct master *m, struct db_reader **r, det_err *err)
 {
-    int rc = db_open(arena_printf(&m->arena, "%s/det.db", m->data_dir), &m->db, err);
+    const int64_t hour_us = INT64_C(3600) * 1000000;
+    const char *path = arena_printf(&m->arena, "%s/det.db", m->data_dir);
+    int rc = past_check(m->data_dir, path, err);
+    if (!rc) rc = db_open(path, &m->db, err);
+    if (!rc) db_keep_backups(m->db, arena_printf(&m->arena, "%s/backups", m->data_dir), hour_us);
     if (!rc) rc = db_reader_open(m->db, r, err);
     if (!rc) rc = db_next_ids(*r, &m->next_experiment, &m->next_trial, &m->next_user, err);
     if (rc) return rc;
@@ -139,7 +141,7 @@ static int open_rm(struct master *m, det_err *err)
     m->rm = rm_open(&opts, err);
     if (!m->rm) return err->code;
     m->rm_watch = (struct loop_watch){.fn = on_rm, .ctx = m, .fd = rm_fd(m->rm)};
-    return loop_watch(m->loop, &m->rm_watch, EPOLLIN, err);
+    return 0;
 }
 
 // A task needs a descriptor, a client another one. Most systems let a program have 1024 until it
@@ -216,23 +218,40 @@ static void on_time(void *ctx)
     struct master *m = ctx;
     logs_wake_all(m);
     pull_waiting(m);
-    if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_is_full(m->db)) clean(m);
+    if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_refuses(m->db, NULL)) clean(m);
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
 }
 
 // --- all of it
 
+// The database is whole: from now on tasks are followed, and files that nobody needs are removed.
+static void begin_work(struct master *m)
+{
+    det_err err;
+    m->checking = false;
+    if (loop_watch(m->loop, &m->rm_watch, EPOLLIN, &err)) log_error("%s", err.msg);
+    erase_resume(m);
+    sweep_workdirs(m);
+    sweep_trash(m);
+    schedule_soon(m);
+    loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+}
+
 // What the database knows, into memory. Later on the loop never reads: see workers.c.
 static int load(struct master *m, struct db_reader *r, det_err *err)
 {
-    int rc = auth_open(m, err);
-    if (!rc) rc = local_first_user(m, r, err);
+    int rc = local_first_user(m, r, err);
     if (!rc) rc = open_rm(m, err);
     if (!rc) rc = reach_open(m, r, err);
     if (!rc) rc = master_restore(m, r, err);
     if (!rc) rc = sessions_load(m, r, err);
-    if (!rc) rc = local_announce(m, err);
-    if (!rc) erase_resume(m, r);
+    return rc ? rc : local_announce(m, err);
+}
+
+// What the database cannot be read for is known before its check is over.
+static int advise(int rc, det_err *err)
+{
+    if (rc == DET_ECORRUPT) past_advise(err);
     return rc;
 }
 
@@ -240,10 +259,11 @@ static int open_all(struct master *m, det_err *err)
 {
     struct db_reader *reader = NULL;
     int rc = make_dirs(m, err);
-    if (!rc) rc = lock(m, err);
-    if (!rc) rc = open_db(m, &reader, err);
+    if (!rc) rc = past_lock(m->data_dir, &m->lock_fd, err);
+    if (!rc) rc = advise(open_db(m, &reader, err), err);
     if (!rc) rc = workers_open(m, err);
-    if (!rc) rc = load(m, reader, err);
+    if (!rc) rc = auth_open(m, err);
+    if (!rc) rc = advise(load(m, reader, err), err);
     db_reader_close(reader);
     return rc;
 }
@@ -251,7 +271,7 @@ static int open_all(struct master *m, det_err *err)
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.
 static void drain(struct master *m)
 {
-    if (!m->db) return;
+    if (!m->db || m->checking) return;
     do {
         db_wait(m->db); // first, for what becomes durable may give the workers something to do
     } while (workers_drain(m));
@@ -299,11 +319,10 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     sessions_open(m);
     m->loop = loop_new(err);
     schedule_start(m);
+    m->checking = true; // until begin_work()
     if (m->loop && !open_all(m, err)) {
         db_forbid_reading(true); // this is the loop's thread
-        sweep_workdirs(m);
-        sweep_trash(m);
-        loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+        if (!db_is_checking(m->db)) begin_work(m);
         return m;
     }
     master_free(m);

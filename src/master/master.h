@@ -64,3 +64,6 @@ int master_run(const struct master_opts *opts, det_err *err);
 
 // Every route, for references and tests.
 const struct http_table *master_tables(size_t *n);
+
+// Mends the database in the directory of a master that does not run: db_recover() in db/db.h.
+int master_recover(const char *data_dir, struct buf *report, det_err *err);

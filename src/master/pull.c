@@ -4,7 +4,8 @@
 //                                                                            |
 //                                     nothing new, and the task has ended --> the end of the run
 //
-// A page at a time, so a task that prints a gigabyte fills its shim's files and nobody's memory.
+// A page at a time, so a task that prints a gigabyte fills its shim's spool and nobody's memory; if
+// that is full, the task waits (task/task.h).
 // What patterns say about a page counts before the next one, and all of it before the end of the
 // run.
 #include "master/pull.h"
@@ -22,7 +23,6 @@ struct pull {
     struct policy_scan scan;
     struct db_tx *tx; // with its lines
     int64_t next, n_lost_bytes;
-    size_t n_lines;
     int rc;
     det_err err;
 };
@@ -64,11 +64,11 @@ static const char *line_text(const struct task_line *line, struct arena *arena)
     return text;
 }
 
-static void add_line(struct pull *p, const struct task_line *line)
+static struct log_line line_of(const struct pull *p, const struct task_line *line,
+                               struct arena *arena)
 {
     static const char *const streams[] = {"stdout", "stderr", NULL};
-    struct arena arena = ARENA_INIT;
-    const struct log_line row = {
+    return (struct log_line){
         .trial_id = p->trial_id,
         .time_us = line->time_us,
         .level = level_of(line->text),
@@ -76,27 +76,33 @@ static void add_line(struct pull *p, const struct task_line *line)
         .allocation_id = p->allocation_id,
         .source = line->stream == TASK_SHIM ? "shim" : "task",
         .stdtype = streams[line->stream],
-        .log = line_text(line, &arena),
+        .log = line_text(line, arena),
     };
-    db_log_add(p->tx, &row);
-    if (line->stream != TASK_SHIM) policy_scan_line(&p->scan, line->text);
-    arena_done(&arena);
 }
 
+static void add_page(struct pull *p, const struct task_page *page, struct arena *arena)
+{
+    struct log_line *lines = arena_array(arena, page->lines.n, sizeof *lines);
+    for (size_t i = 0; i < page->lines.n; i++) {
+        const struct task_line *line = &page->lines.items[i];
+        lines[i] = line_of(p, line, arena);
+        if (line->stream != TASK_SHIM) policy_scan_line(&p->scan, line->text);
+    }
+    if (page->lines.n) db_logs_add(p->tx, lines, page->lines.n);
+    p->next = page->next;
+    p->n_lost_bytes = page->n_lost_bytes;
+}
+
+// All before the page is stored: it is removed, by which the shim knows that it can go on.
 static void read_page(void *job, void *own)
 {
     struct pull *p = job;
     struct arena arena = ARENA_INIT;
-    struct task_page page;
+    struct task_page page = {0};
     (void)own;
+    task_log_trim(p->dir, p->offset);
     p->rc = task_log_read(p->dir, p->offset, &arena, &page, &p->err);
-    if (!p->rc) {
-        p->n_lines = page.lines.n;
-        p->next = page.next;
-        p->n_lost_bytes = page.n_lost_bytes;
-        for (size_t i = 0; i < page.lines.n; i++)
-            add_line(p, &page.lines.items[i]);
-    }
+    if (!p->rc) add_page(p, &page, &arena);
     arena_done(&arena);
 }
 
@@ -158,7 +164,9 @@ void pull_output(struct live_allocation *a)
 {
     struct master *m = a->trial->experiment->master;
     const struct rm_alloc *run = rm_find(m->rm, a->row.token);
-    a->pull_again = a->pulls || m->closes || db_is_full(m->db); // see pull_waiting()
+    // See pull_waiting(). Without space, and while the database has enough to do, output stays
+    // where it is.
+    a->pull_again = a->pulls || m->closes || db_refuses(m->db, NULL) || db_is_busy(m->db);
     if (a->pull_again) return;
     if (!run) {
         if (a->has_exited) allocation_exited(a);

@@ -7,5 +7,5 @@
 // output is stored.
 void pull_output(struct live_allocation *a);
 
-// What had to wait for space on the disk.
+// What had to wait for the database, or for space on its disk.
 void pull_waiting(struct master *m);

@@ -65,11 +65,19 @@ static int restore_experiment(struct live_experiment *e, struct db_reader *r,
     return rc;
 }
 
+// What cannot be read may have been damaged, and may come back from a backup: it is left as it is.
+// What is not there at all is the end of the experiment.
 static void give_up(struct master *m, const struct experiment *row, const det_err *why)
 {
+    log_error("experiment %lld cannot be restored: %s", (long long)row->id, why->msg);
+    if (why->code != DET_ENOTFOUND) {
+        log_error("experiment %lld is left as it is: if the database was damaged, stop the master, "
+                  "and 'det master --recover' brings back what a backup has",
+                  (long long)row->id);
+        return;
+    }
     struct experiment lost = *row;
     struct db_tx *tx = db_tx_new(m->db);
-    log_error("experiment %lld cannot be restored: %s", (long long)row->id, why->msg);
     experiment_step(lost.state, EXPERIMENT_ABANDON, &lost.state, NULL);
     lost.reason = why->msg;
     lost.end_us = m->start_us;

@@ -104,7 +104,7 @@ static void run(void *ctx)
 {
     struct master *m = ctx;
     struct picture p;
-    if (db_is_full(m->db)) { // what is started could not be remembered
+    if (m->checking || db_refuses(m->db, NULL)) { // what is started could not be remembered
         loop_timer_set(m->loop, &m->schedule_timer, RETRY_US);
         return;
     }

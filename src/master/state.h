@@ -137,7 +137,9 @@ struct master {
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
     bool closes;       // what is under way comes to an end, nothing new begins
-    det_err failure;   // why it stopped; code 0: it was asked to
+    bool checking; // nothing is done about tasks and files before it is known that the database is
+                   // whole
+    det_err failure; // why it stopped; code 0: it was asked to
 };
 
 // --- master.c

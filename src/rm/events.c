@@ -36,8 +36,10 @@ static void note_file_event(struct rm *rm, const struct inotify_event *e)
 
 static void read_file_events(struct rm *rm)
 {
+    enum { MAX_READS = 64 }; // what is left is there the next time
     _Alignas(struct inotify_event) char bytes[16 << 10];
-    for (ssize_t n; (n = read(rm->inotify, bytes, sizeof bytes)) > 0;)
+    ssize_t n;
+    for (int i = 0; i < MAX_READS && (n = read(rm->inotify, bytes, sizeof bytes)) > 0; i++)
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *e = (const void *)(bytes + at);
             note_file_event(rm, e);
@@ -94,9 +96,12 @@ static bool tell_next(struct rm *rm, struct rm_event *out)
     return false;
 }
 
+// Looks once: a task that prints without a pause could keep the owner here for ever. What comes
+// meanwhile makes the descriptor readable again.
 bool rm_next(struct rm *rm, struct rm_event *out)
 {
     if (tell_next(rm, out)) return true;
-    look(rm);
-    return tell_next(rm, out);
+    if (!rm->looked) look(rm);
+    rm->looked = !rm->looked && tell_next(rm, out);
+    return rm->looked;
 }

@@ -27,6 +27,7 @@ struct rm {
     struct task_slot *slot_cpus; // of the same index
     size_t n_slots;
     int n_aux;
+    bool looked; // since rm_next() said that there was nothing
 };
 
 // slots.c

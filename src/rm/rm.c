@@ -99,7 +99,7 @@ static int open_fds(struct rm *rm, det_err *err)
 static int open_root(struct rm *rm, const char *root, det_err *err)
 {
     enum { TRY_MS = 5, TRIES = 100 };
-    int rc = dir_open(root, DIR_CREATE, &rm->root_fd, err);
+    int rc = dir_open(root, DIR_CREATE | DIR_DURABLE, &rm->root_fd, err);
     if (rc) return rc;
     char *absolute = realpath(root, NULL); // tasks are known by the names of their directories
     if (!absolute) return fs_fail(err, "open", root);

@@ -21,7 +21,7 @@ static struct store *store_new(const char *path, int dir)
 int store_open(const char *base, struct store **out, det_err *err)
 {
     int dir;
-    int rc = dir_open(base, DIR_CREATE, &dir, err);
+    int rc = dir_open(base, DIR_CREATE | DIR_DURABLE, &dir, err);
     if (!rc) *out = store_new(base, dir);
     return rc;
 }
@@ -32,7 +32,7 @@ static int open_inner(int host, const char *host_path, const char *inner, struct
 {
     int dir = host;
     if (*inner) {
-        int rc = dir_open_below(host, inner, DIR_CREATE, &dir, err);
+        int rc = dir_open_below(host, inner, DIR_CREATE | DIR_DURABLE, &dir, err);
         close(host);
         if (rc) return det_wrap(err, "checkpoint storage '%s'", host_path);
     }

@@ -14,8 +14,9 @@ enum { OPEN_DIR = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
 static int make_one(int dir, const char *name, int flags)
 {
-    if (!(flags & DIR_CREATE) || !mkdirat(dir, name, 0777) || errno == EEXIST) return 0;
-    return -1;
+    if (!(flags & DIR_CREATE)) return 0;
+    if (mkdirat(dir, name, 0777) < 0) return errno == EEXIST ? 0 : -1;
+    return flags & DIR_DURABLE && fsync(dir) < 0 && errno != EINVAL ? -1 : 0;
 }
 
 // Opens path step by step, from the directory `at`, which is closed.

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { DIR_CREATE = 1 }; // makes what is missing of the path
+enum {
+    DIR_CREATE = 1,  // makes what is missing of the path
+    DIR_DURABLE = 2, // and makes the names of what it made durable
+};
 
 // Opens a directory. Links in the path are followed: it is the word of whoever runs the program.
 int dir_open(const char *path, int flags, int *out, det_err *err);

@@ -136,6 +136,21 @@ static int open_directory_of(const char *path)
     return fd;
 }
 
+// Some file systems cannot sync a directory and say so with EINVAL; there is nothing to wait for.
+static int sync_directory(int fd, const char *path, det_err *err)
+{
+    return fsync(fd) < 0 && errno != EINVAL ? fs_fail(err, "sync the directory of", path) : 0;
+}
+
+int fs_sync_directory_of(const char *path, det_err *err)
+{
+    int fd = open_directory_of(path);
+    if (fd < 0) return fs_fail(err, "open the directory of", path);
+    int rc = sync_directory(fd, path, err);
+    close(fd);
+    return rc;
+}
+
 // The name may be left over from a process that died with our number; then the next one is free.
 static int create_temp(struct fs_writer *w)
 {
@@ -187,11 +202,7 @@ int fs_writer_commit(struct fs_writer *w, det_err *err)
     ASSERT(w->fd >= 0);
     if (fsync(w->fd) < 0) return fs_fail(err, "write", w->path);
     int rc = fs_writer_publish(w, err);
-    if (rc) return rc;
-    // Some file systems cannot sync a directory and say so with EINVAL; there is nothing to wait
-    // for.
-    if (fsync(w->dir_fd) < 0 && errno != EINVAL) return fs_fail(err, "write", w->path);
-    return 0;
+    return rc ? rc : sync_directory(w->dir_fd, w->path, err);
 }
 
 void fs_writer_close(struct fs_writer *w)

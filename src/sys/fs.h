@@ -1,7 +1,7 @@
 // sys/fs.h: files. Every error names the path and repeats what the system said; a full disk is
 // DET_ENOSPC, a missing file DET_ENOTFOUND, anything else DET_EIO.
 //   fs_fail  fs_read  fs_create  fs_map  fs_unmap  fs_writer_open  fs_writer_add
-//   fs_writer_commit  fs_writer_publish  fs_writer_close
+//   fs_writer_commit  fs_writer_publish  fs_writer_close  fs_sync_directory_of
 #pragma once
 
 #include "base/buf.h"
@@ -40,3 +40,6 @@ int fs_writer_commit(struct fs_writer *w, det_err *err);
 int fs_writer_publish(struct fs_writer *w, det_err *err); // does not wait for the disk: what dies
                                                           // with the machine need not survive it
 void fs_writer_close(struct fs_writer *w); // without a commit before, nothing has happened
+
+// Makes the name of a file that was created, renamed or removed durable.
+int fs_sync_directory_of(const char *path, det_err *err);

@@ -164,3 +164,23 @@ int task_log_read(const char *dir, int64_t offset, struct arena *arena, struct t
     *out = page;
     return det_ok(err);
 }
+
+// The last piece is being written, and stays.
+void task_log_trim(const char *dir, int64_t offset)
+{
+    struct arena arena = ARENA_INIT;
+    struct dir_entries entries = {0};
+    const char *before = NULL;
+    int64_t begin;
+    int fd;
+    if (offset <= 0 || dir_open(dir, 0, &fd, NULL)) return;
+    if (!dir_list(fd, dir, &arena, &entries, NULL))
+        for (size_t i = 0; i < entries.n; i++) {
+            if (!log_file_position(entries.items[i].name, &begin)) continue;
+            if (begin > offset) break;
+            if (before) unlinkat(fd, before, 0);
+            before = entries.items[i].name;
+        }
+    close(fd);
+    arena_done(&arena);
+}

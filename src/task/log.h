@@ -20,6 +20,8 @@ struct spool {
     int64_t files[LOG_MAX_FILES + 1]; // positions, the oldest first
     int n_files;
     int64_t n_dropped; // lines that could not be written; the next one that can be says so
+    int64_t full_us;   // since when there is too much (monotonic); 0: there is not
+    bool deserted;     // nobody has taken anything for too long, so nobody is waited for
 };
 
 #define SPOOL_INIT ((struct spool){.dir = -1, .fd = -1})
@@ -30,6 +32,13 @@ void spool_close(struct spool *s);
 
 // Never fails and never waits: without space the line is dropped. text has no newline.
 void spool_add(struct spool *s, const struct task_line *line);
+
+// There is as much as may be, and whoever reads it is behind: better wait before adding more. Not
+// for ever: after some seconds in which nothing is taken the oldest lines are dropped instead.
+bool spool_is_full(struct spool *s, int64_t now_us);
+
+// Makes durable what is there, as far as the disk allows.
+void spool_sync(const struct spool *s);
 
 enum { LOG_NAME_BYTES = 20 }; // "log.000000001048602" and the NUL
 void log_file_name(int64_t position, char out[LOG_NAME_BYTES]);

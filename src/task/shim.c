@@ -190,13 +190,18 @@ static void read_output(struct shim *s)
     }
 }
 
+// While the spool is full the pipes are left alone, so that the task waits.
 static void wait_for_events(struct shim *s)
 {
+    enum { FULL_MS = 10 };
+    bool full = spool_is_full(&s->spool, clock_mono_us());
+    int timeout_ms = poll_timeout_ms(s);
+    if (full) timeout_ms = timeout_ms < 0 ? FULL_MS : MIN(timeout_ms, FULL_MS);
     s->polls[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
     for (int i = 0; i < 2 * s->n_ranks; i++)
-        s->polls[1 + i] =
-            (struct pollfd){.fd = s->ranks[i / 2].pipes[i % 2], .events = POLLIN}; // -1: none
-    if (poll(s->polls, 1 + 2 * (nfds_t)s->n_ranks, poll_timeout_ms(s)) < 0) return;
+        s->polls[1 + i] = (struct pollfd){.fd = full ? -1 : s->ranks[i / 2].pipes[i % 2],
+                                          .events = POLLIN}; // -1: none
+    if (poll(s->polls, 1 + 2 * (nfds_t)s->n_ranks, timeout_ms) < 0) return;
     read_signals(s);
     read_output(s);
 }
@@ -277,11 +282,13 @@ static int take_reserve(const struct shim *s, det_err *err)
     return rc;
 }
 
-// If there is no space even so, the shim waits: it is the only one who knows the result.
+// If there is no space even so, the shim waits: it is the only one who knows the result. The log is
+// durable before it is said that there will be no more of it.
 static int save_exit(struct shim *s, int dir_fd, det_err *err)
 {
     enum { RETRY_MS = 500 };
     s->exit.ended_us = clock_unix_us();
+    spool_sync(&s->spool);
     unlinkat(dir_fd, reserve_name, 0);
     for (;;) {
         int rc = task_exit_save(s->dir, &s->exit, err);

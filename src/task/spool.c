@@ -1,5 +1,5 @@
 // Unit spool.c: writes the log of a task. Called by the shim. Limits its size; survives a full
-// disk.
+// disk and a reader that is away.
 #include "task/log.h"
 
 #include "base/assert.h"
@@ -25,13 +25,35 @@ static bool start_file(struct spool *s, int64_t position)
     return true;
 }
 
+static void forget_oldest(struct spool *s)
+{
+    s->n_files--;
+    memmove(s->files, s->files + 1, (size_t)s->n_files * sizeof *s->files);
+}
+
+// The reader removes what he has taken.
+static bool oldest_was_taken(const struct spool *s)
+{
+    char name[LOG_NAME_BYTES];
+    log_file_name(s->files[0], name);
+    return faccessat(s->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
+static void forget_taken(struct spool *s)
+{
+    while (s->n_files > 1 && oldest_was_taken(s)) {
+        forget_oldest(s);
+        s->deserted = false;
+        s->full_us = 0;
+    }
+}
+
 static void remove_oldest(struct spool *s)
 {
     char name[LOG_NAME_BYTES];
     log_file_name(s->files[0], name);
     unlinkat(s->dir, name, 0);
-    s->n_files--;
-    memmove(s->files, s->files + 1, (size_t)s->n_files * sizeof *s->files);
+    forget_oldest(s);
 }
 
 int spool_open(struct spool *s, int dir, int64_t max_bytes, det_err *err)
@@ -48,10 +70,27 @@ void spool_close(struct spool *s)
     *s = SPOOL_INIT;
 }
 
+static bool file_is_full(const struct spool *s)
+{
+    return s->size >= s->max_bytes / LOG_MAX_FILES;
+}
+
 static void make_space(struct spool *s)
 {
-    if (s->size < s->max_bytes / LOG_MAX_FILES) return;
+    if (!file_is_full(s)) return;
+    forget_taken(s);
     if (start_file(s, s->begin + s->size) && s->n_files > LOG_MAX_FILES) remove_oldest(s);
+}
+
+bool spool_is_full(struct spool *s, int64_t now_us)
+{
+    enum { PATIENCE_US = 10 * 1000000 };
+    if (!file_is_full(s) || s->n_files < LOG_MAX_FILES) return false;
+    forget_taken(s);
+    if (s->deserted || s->n_files < LOG_MAX_FILES) return false;
+    if (!s->full_us) s->full_us = now_us;
+    s->deserted = now_us - s->full_us > PATIENCE_US;
+    return !s->deserted;
 }
 
 // A line is there as a whole or not at all, however far the write got.
@@ -90,4 +129,17 @@ void spool_add(struct spool *s, const struct task_line *line)
 {
     make_space(s);
     if ((s->n_dropped && !admit_losses(s)) || !write_line(s, line)) s->n_dropped++;
+}
+
+void spool_sync(const struct spool *s)
+{
+    for (int i = 0; i < s->n_files; i++) {
+        char name[LOG_NAME_BYTES];
+        log_file_name(s->files[i], name);
+        int fd = openat(s->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0) continue; // it was taken
+        fdatasync(fd);
+        close(fd);
+    }
+    fsync(s->dir);
 }

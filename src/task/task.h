@@ -1,6 +1,6 @@
 // task/task.h: the shim around one task, and the directory in which it can be followed.
 //   task_shim_run  task_spec_save  task_spec_load  task_exit_save  task_exit_load  task_shim_load
-//   task_log_read
+//   task_log_read  task_log_trim
 //
 // A task is one or several processes (ranks) of one allocation. Its shim is a process of its own:
 // it starts the ranks, writes down what they print and how they end, and outlives whoever started
@@ -8,7 +8,8 @@
 //
 //     spec.json    what to run; written before the shim is started
 //     shim.json    which process the shim is; written by it when it is ready for signals
-//     log.*        output in pieces; the size is limited, the oldest go first
+//     log.*        output in pieces of a limited size. Whoever reads them removes what he has, and
+//                  the task waits when there is too much; if nobody does, the oldest go
 //     exit.json    how it ended; complete or not there at all, and the last thing the shim does
 //
 // The shim has an exclusive flock() on the directory as long as it lives: who gets the lock knows
@@ -107,3 +108,6 @@ struct task_page {
 // end of what is there: no lines, and next is offset. A line that is not complete yet comes later.
 int task_log_read(const char *dir, int64_t offset, struct arena *arena, struct task_page *out,
                   det_err *err);
+
+// Removes the pieces of the log that lie before offset. Those are kept elsewhere now, for good.
+void task_log_trim(const char *dir, int64_t offset);

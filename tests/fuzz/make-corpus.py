@@ -228,7 +228,30 @@ def image_seeds():  # PNG; nothing here writes JPEG, so those seeds were made by
     write('images', 'large', png(1 << 20, 1 << 20, 8, 0, b''))
 
 
+def packed_lines(*texts):
+    """Lines as src/db/chunk.c packs them: heads, then columns of numbers, times, heads, texts."""
+    head = b'\3\1\0' + b'\0111.1.1\0'.replace(b'\011', b'\1') + b'\0\0' + b'\1task\0' + b'\1stdout\0'
+    n = len(texts)
+    columns = bytes([0] + [2] * (n - 1)) + b'\x80\x89\x7a' + bytes([8] * (n - 1)) + bytes(n)
+    return b'\1' + head + bytes([n]) + columns + b''.join(t + b'\0' for t in texts)
+
+
+def zstd_frame(data):
+    """One block, as it is: of known size, without a checksum."""
+    return b'\x28\xb5\x2f\xfd\x20' + bytes([len(data)]) + (len(data) << 3 | 1).to_bytes(3, 'little') + data
+
+
+def chunk_seeds():
+    lines = packed_lines(b'one\n', b'two\n', b'')
+    write('chunk', 'plain', b'\0' + lines)
+    write('chunk', 'zstd', b'\1' + zstd_frame(lines))
+    write('chunk', 'cut', b'\0' + lines[:-3])
+    write('chunk', 'many', b'\0\0\xff\xff\xff\xff\x0f')
+    write('chunk', 'empty', b'')
+
+
 torch_seeds()
+chunk_seeds()
 idx_seeds()
 csv_seeds()
 cifar_seeds()

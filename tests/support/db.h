@@ -6,6 +6,8 @@
 #include "support/docs.h"
 
 #include "db/db.h"
+#include "sys/dir.h"
+#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -39,14 +41,11 @@ static inline int db_set_up(void **state)
 
 static inline int db_tear_down(void **state)
 {
-    static const char *const names[] = {"det.db", "det.db-wal", "det.db-shm", "det.db.v1"};
-    char path[128];
+    det_err ignored;
+    int tmp = open("/tmp", O_RDONLY | O_DIRECTORY);
     db_stop();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", db_dir, names[i]);
-        unlink(path);
-    }
-    assert_int_equal(rmdir(db_dir), 0);
+    assert_int_equal(dir_remove(tmp, db_dir + strlen("/tmp/"), &ignored), 0);
+    close(tmp);
     return docs_tear_down(state);
 }
 

@@ -2,6 +2,7 @@
 #include "support/files.h"
 
 #include "client/journal.h"
+#include "sys/fs.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -206,6 +207,30 @@ static void test_journal__refuses_reports_beyond_all_bounds(void **state)
     journal_close(j);
 }
 
+// A journal that a program of an earlier version wrote; entries were not taken.
+static void test_journal__reads_those_of_earlier_versions(void **state)
+{
+    (void)state;
+    struct buf text = BUF_INIT(1 << 20);
+    struct journal_entry e;
+    int64_t n = 0;
+    unlink(temp_path("old"));
+    assert_ok(fs_read("tests/golden/v2/metrics.journal", &text, &err), &err);
+    assert_ok(fs_create(temp_path("old"), buf_str(&text), &err), &err);
+    buf_done(&text);
+    struct journal *j = reopen("old");
+    while (journal_next(j, &e, &err) == 1) {
+        assert_int_equal(e.number, ++n);
+        assert_non_null(strstr(e.path, "/api/v1/"));
+        assert_true(e.body.len > 2 && e.body.ptr[0] == '{');
+        journal_taken(j, e.number);
+    }
+    assert_int_equal(n, 13);
+    add(j, 14); // and it can be gone on with
+    take(j, 14);
+    journal_close(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +241,7 @@ int main(void)
         cmocka_unit_test(test_journal__is_not_taken_from_a_living_writer),
         cmocka_unit_test(test_journal__goes_on_after_a_full_disk),
         cmocka_unit_test(test_journal__refuses_reports_beyond_all_bounds),
+        cmocka_unit_test(test_journal__reads_those_of_earlier_versions),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }

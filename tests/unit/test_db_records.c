@@ -462,6 +462,7 @@ static void test_db__logs_by_filter(void **state)
     tx = db_tx_new(db);
     db_logs_delete(tx, 1, 5000);
     must_run(tx);
+    db_wait_tidy(db);
     struct db_list list;
     assert_int_equal(db_logs_list(reader, &cases[0].filter, &arena, &list, &err), 0);
     assert_int_equal(list.n, 2);
@@ -484,6 +485,7 @@ static void test_db__deleting_an_experiment_takes_all_that_is_its(void **state)
     tx = db_tx_new(db);
     db_experiment_delete(tx, 1);
     must_run(tx);
+    db_wait_tidy(db);
     struct experiment e;
     struct trial t;
     struct db_list list;

@@ -1,6 +1,9 @@
 // What the log of a task keeps, and how it is read.
 #include "support/task.h"
 
+#include "task/log.h"
+#include <fcntl.h>
+
 static void put_file(struct world *w, const char *name, const char *text)
 {
     write_bytes(arena_printf(&w->arena, "%s/%s", w->dir, name), text, strlen(text));
@@ -98,6 +101,94 @@ static void test_log__the_oldest_goes_when_there_is_too_much(void **state)
     buf_done(&lines);
 }
 
+// --- a reader that is behind, and one that is away
+
+enum { SPOOL_BYTES = 64 << 10, SECOND_US = 1000000 };
+
+struct filled {
+    struct spool spool;
+    int dir;
+    int64_t n_lines;
+};
+
+static void spool_start(struct world *w, struct filled *f)
+{
+    det_err err = {0};
+    f->dir = open(w->dir, O_RDONLY | O_DIRECTORY);
+    f->n_lines = 0;
+    assert_ok(spool_open(&f->spool, f->dir, SPOOL_BYTES, &err), &err);
+}
+
+static void add_numbered(struct filled *f)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "line %lld", (long long)f->n_lines++);
+    const struct task_line line = {.time_us = 1, .text = {text, (size_t)n}};
+    spool_add(&f->spool, &line);
+}
+
+static void test_spool__waits_for_its_reader_and_loses_nothing(void **state)
+{
+    struct world *w = *state;
+    struct filled f;
+    int64_t offset = 0, n_read = 0;
+    spool_start(w, &f);
+    while (f.n_lines < 30000) {
+        while (!spool_is_full(&f.spool, SECOND_US) && f.n_lines < 30000)
+            add_numbered(&f);
+        struct task_page page = read_page(w, offset); // some of it, not all
+        assert_int_equal(page.n_lost_bytes, 0);
+        n_read += (int64_t)page.lines.n;
+        offset = page.next;
+        task_log_trim(w->dir, offset);
+    }
+    for (struct task_page page; (page = read_page(w, offset)).lines.n; offset = page.next) {
+        assert_int_equal(page.n_lost_bytes, 0);
+        n_read += (int64_t)page.lines.n;
+    }
+    assert_int_equal(n_read, f.n_lines);
+    spool_close(&f.spool);
+    close(f.dir);
+}
+
+static void fill_up(struct filled *f)
+{
+    while (!spool_is_full(&f->spool, SECOND_US))
+        add_numbered(f);
+}
+
+static void test_spool__waits_for_nobody_who_is_away(void **state)
+{
+    struct world *w = *state;
+    struct filled f;
+    spool_start(w, &f);
+    fill_up(&f);
+    assert_true(spool_is_full(&f.spool, 9 * SECOND_US));
+    assert_false(spool_is_full(&f.spool, 12 * SECOND_US));
+    for (int i = 0; i < 10000; i++) { // and not again for each of the next
+        assert_false(spool_is_full(&f.spool, 12 * SECOND_US));
+        add_numbered(&f);
+    }
+    struct task_page page = read_page(w, 0);
+    assert_true(page.n_lost_bytes > 0);
+    task_log_trim(w->dir, page.next); // he is back
+    fill_up(&f);
+    spool_close(&f.spool);
+    close(f.dir);
+}
+
+static void test_trim__leaves_the_piece_that_is_written(void **state)
+{
+    struct world *w = *state;
+    struct filled f;
+    spool_start(w, &f);
+    add_numbered(&f);
+    task_log_trim(w->dir, INT64_MAX);
+    assert_int_equal(read_page(w, 0).lines.n, 1);
+    spool_close(&f.spool);
+    close(f.dir);
+}
+
 static void test_read__waits_for_the_end_of_a_line(void **state)
 {
     struct world *w = *state;
@@ -183,6 +274,9 @@ int main(int argc, char **argv)
         T(log__shows_unfinished_lines_after_a_while),
         T(log__every_line_comes_once_to_who_follows),
         T(log__the_oldest_goes_when_there_is_too_much),
+        T(spool__waits_for_its_reader_and_loses_nothing),
+        T(spool__waits_for_nobody_who_is_away),
+        T(trim__leaves_the_piece_that_is_written),
         T(read__waits_for_the_end_of_a_line),
         T(read__goes_on_behind_a_torn_file),
         T(read__shows_foreign_lines_as_they_are),

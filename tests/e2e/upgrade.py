@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""What an older version has left is taken over as it is: tests/golden/v2/ is the directory of a master that was killed."""
+import contextlib
+import http.client
+import json
+import os
+import sqlite3
+import sys
+import tarfile
+import tempfile
+
+here = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(here, '..', 'support'))
+from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+
+GOLDEN = os.path.join(here, '..', 'golden', 'v2', 'data.tar.gz')
+
+
+@contextlib.contextmanager
+def golden():
+    """A copy of the directory, and what the old master answered."""
+    with tempfile.TemporaryDirectory(prefix='det-e2e-') as folder:
+        with tarfile.open(GOLDEN) as tar:
+            tar.extractall(folder)
+        with open(os.path.join(folder, 'expected.json')) as f:
+            yield os.path.join(folder, 'data'), json.load(f)
+
+
+def count(data, table):
+    with contextlib.closing(sqlite3.connect(os.path.join(data, 'det.db'), timeout=30)) as db:
+        return db.execute(f'SELECT count(*) FROM {table}').fetchone()[0]
+
+
+def follow(m, trial, last):
+    """The numbers of the lines that a client gets that comes back after line `last`."""
+    c = http.client.HTTPConnection(m.host, timeout=60)
+    c.request('GET', f'/api/v1/trials/{trial}/logs?follow=true',
+              headers={'Authorization': 'Bearer ' + m.token, 'Last-Event-ID': str(last)})
+    text = c.getresponse().read().decode()
+    c.close()
+    return [int(line[4:]) for line in text.splitlines() if line.startswith('id: ')]
+
+
+def check(m, wanted):
+    for t, lines in wanted['logs'].items():
+        got = m.get(f'trials/{t}/logs?limit=100000')['logs']
+        expect(f'lines of trial {t}', got[:len(lines)], lines)
+        if int(t) != wanted['ended_trial']:
+            expect(f'number of lines of trial {t}', len(got), len(lines))
+            middle = lines[len(lines) // 2]['id']
+            expect('after Last-Event-ID', follow(m, t, middle), [x['id'] for x in lines if x['id'] > middle])
+    for t, reports in wanted['metrics'].items():
+        expect(f'metrics of trial {t}', m.get(f'trials/{t}/metrics')['metrics'], reports)
+    for e in wanted['experiments']:
+        if e['id'] == wanted['ended']:
+            continue
+        now = m.experiment(e['id'])  # which may have more fields
+        expect(f'experiment {e["id"]}', {name: now[name] for name in e}, e)
+
+
+def test_the_directory_of_an_older_master(det):
+    with golden() as (data, wanted), Master(det, '--slots', '2', data=data) as m:
+        check(m, wanted)  # whether or not the lines have been moved by now
+        wait_for(lambda: count(data, 'logs') == 0, 'the lines to be moved')
+        check(m, wanted)
+        m.wait_experiment(wanted['ended'], 'STATE_COMPLETED')
+        t = wanted['ended_trial']
+        expect('output of while no master was there', m.lines(t, source='task'), ['up'] + [str(i) for i in range(1, 501)])
+        ids = [x['id'] for x in m.get(f'trials/{t}/logs?limit=1000')['logs']]
+        expect('numbers go on', ids == sorted(set(ids)) and ids[1] > max(x['id'] for y in wanted['logs'].values() for x in y), True)
+        wait_for(lambda: os.path.exists(os.path.join(data, 'det.db.v2')), 'the copy')
+        m.post(f'experiments/{wanted["paused"]}/activate')
+        m.wait_experiment(wanted['paused'], 'STATE_COMPLETED')
+        m.stop()
+        m.start()
+        check(m, {**wanted, 'experiments': [e for e in wanted['experiments'] if e['id'] != wanted['paused']]})
+
+
+def test_the_copy_is_what_the_older_version_had(det):
+    with golden() as (data, wanted):
+        with Master(det, '--slots', '2', data=data):
+            wait_for(lambda: os.path.exists(os.path.join(data, 'det.db.v2')), 'the copy')
+        with contextlib.closing(sqlite3.connect(os.path.join(data, 'det.db.v2'))) as db:
+            expect('version', db.execute('PRAGMA user_version').fetchone()[0], 2)
+            expect('lines', db.execute('SELECT count(*) FROM logs').fetchone()[0], sum(map(len, wanted['logs'].values())))
+            expect('whole', db.execute('PRAGMA integrity_check').fetchone()[0], 'ok')
+
+
+if __name__ == '__main__':
+    try:
+        run_tests(sys.modules[__name__])
+    except Failure as failure:
+        sys.exit(f'FAILED: {failure}')
