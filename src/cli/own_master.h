@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "master/master.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -24,11 +25,13 @@
          "The certificate (PEM) for https, and those that lead to its "                          \
          "authority."},                                                                          \
         {"tls-key", 0, "FILE", "The key (PEM) of --tls-cert."},                                  \
-    {                                                                                            \
-        "insecure", 0, NULL,                                                                     \
-            "Lets --listen be any address without TLS. Whoever can see the network can read "    \
-            "passwords and tokens."                                                              \
-    }
+        {"insecure", 0, NULL,                                                                    \
+         "Lets --listen be any address without TLS. Whoever can see the network can read "       \
+         "passwords and tokens."},                                                               \
+        MASTER_SETTINGS(NUMBER_OPTION, FLAG_OPTION)
+
+#define NUMBER_OPTION(member, name, otherwise, least, most, help) {name, 0, "N", help},
+#define FLAG_OPTION(member, name, help) {name, 0, NULL, help},
 
 enum own_master_life {
     OUTLIVES_US, // in the background

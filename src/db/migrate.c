@@ -83,10 +83,12 @@ static const char *const steps[] = {
     "CREATE TABLE journals(id TEXT PRIMARY KEY, last INTEGER NOT NULL, usedAt INTEGER NOT NULL)"
     " WITHOUT ROWID;",
 
-    // 3: a log is kept in chunks (chunk.h). Lines in logs wait to be moved (tidy.c). Numbers of
-    // lines
-    // go on behind theirs. What is to be deleted and may be much is deleted some at a time: what
-    // discards says about a trial.
+    // 3
+    "ALTER TABLE experiments ADD COLUMN private INTEGER NOT NULL DEFAULT 0;",
+
+    // 4: a log is kept in chunks (chunk.h). Lines in logs wait to be moved (tidy.c). Numbers of
+    // lines go on behind theirs. What is to be deleted and may be much is deleted some at a time:
+    // what discards says about a trial.
     "CREATE TABLE log_chunks(id INTEGER PRIMARY KEY, lastId INTEGER NOT NULL,"
     " trialId INTEGER NOT NULL, firstTime INTEGER NOT NULL, lastTime INTEGER NOT NULL,"
     " levels INTEGER NOT NULL, ranks INTEGER NOT NULL, sources INTEGER NOT NULL,"

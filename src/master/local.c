@@ -118,14 +118,24 @@ static void write_late(void *ctx, int code, const det_err *why)
     free(f);
 }
 
+// Whoever shows this token is the local user.
+static void remember(struct master *m, const char *token)
+{
+    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+}
+
 // A token that is announced is good, hence in the database. That may take as long as its check.
 int local_announce(struct master *m, det_err *err)
 {
     const char *token = old_token(m, path_of(m));
-    if (token) return write_file(m, path_of(m), token, err);
+    if (token) {
+        remember(m, token);
+        return write_file(m, path_of(m), token, err);
+    }
     const struct session session = {.user_id = ADMIN_ID};
     struct db_tx *tx = db_tx_new(m->db);
     token = auth_new_session(m, &session, &m->arena, tx);
+    remember(m, token);
     if (db_is_checking(m->db)) {
         struct late_file *f = xmalloc(sizeof *f);
         *f = (struct late_file){m, token};
