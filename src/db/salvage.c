@@ -20,6 +20,7 @@ struct copying {
     bool has_numbers, is_log, is_json;
     int n_columns;
     char *columns;   // "a", "b", ...
+    char *sources;   // what to read for them
     char *backwards; // the order from the end: "a" DESC, ...
     sqlite3_stmt *insert;
     int64_t n_rows, n_bad, n_probes;
@@ -99,7 +100,7 @@ static bool read_between(struct copying *j, int64_t low, int64_t high, bool down
     return read_all(j,
                     sqlite3_mprintf("SELECT %s, rowid FROM \"%w\" NOT INDEXED WHERE rowid > %lld"
                                     " AND rowid < %lld ORDER BY rowid %s",
-                                    j->columns, j->table, (long long)low, (long long)high,
+                                    j->sources, j->table, (long long)low, (long long)high,
                                     down ? "DESC" : "ASC"),
                     last);
 }
@@ -118,9 +119,9 @@ static void read_around(struct copying *j, int64_t low, int64_t high)
 
 static void read_from_both_ends(struct copying *j)
 {
-    if (read_all(j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j->columns, j->table), NULL)) return;
+    if (read_all(j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j->sources, j->table), NULL)) return;
     read_all(
-        j, sqlite3_mprintf("SELECT %s FROM \"%w\" ORDER BY %s", j->columns, j->table, j->backwards),
+        j, sqlite3_mprintf("SELECT %s FROM \"%w\" ORDER BY %s", j->sources, j->table, j->backwards),
         NULL);
 }
 
@@ -147,6 +148,36 @@ static int64_t count_rows(sqlite3 *sql, const char *table)
     sqlite3_free(text);
     sqlite3_free(answer);
     return n;
+}
+
+// A file of an older version lacks columns; their defaults are what bringing it up to date gives.
+static char *source_of(const struct copying *j, const char *column)
+{
+    char *known = sqlite3_mprintf("SELECT '\"%w\"' FROM pragma_table_info(?1) WHERE name = %Q",
+                                  column, column);
+    char *other = sqlite3_mprintf("SELECT ifnull(dflt_value, 'NULL') FROM pragma_table_info(?1)"
+                                  " WHERE name = %Q",
+                                  column);
+    char *source = ask(j->from, known, j->table);
+    if (!source) source = ask(j->to, other, j->table);
+    sqlite3_free(known);
+    sqlite3_free(other);
+    return source ? source : sqlite3_mprintf("NULL");
+}
+
+// Counts the columns, too.
+static void find_sources(struct copying *j)
+{
+    struct buf text = BUF_INIT(1 << 16);
+    char *names = sqlite3_mprintf("%s", j->columns), *rest = NULL;
+    for (char *name = strtok_r(names, ", \"", &rest); name; name = strtok_r(NULL, ", \"", &rest)) {
+        char *source = source_of(j, name);
+        buf_printf(&text, "%s%s", j->n_columns++ ? ", " : "", source);
+        sqlite3_free(source);
+    }
+    j->sources = sqlite3_mprintf("%s", buf_str(&text).ptr);
+    sqlite3_free(names);
+    buf_done(&text);
 }
 
 // The columns, in the order of the records; what else is to be known about the table.
@@ -177,9 +208,7 @@ static void copying_open(struct copying *j)
         ask(j->to, "SELECT 1 FROM pragma_table_list(?1) WHERE schema = 'main' AND wr", j->table);
     j->has_numbers = !without;
     sqlite3_free(without);
-    j->n_columns = 1;
-    for (const char *at = j->columns; (at = strchr(at, ',')); at++)
-        j->n_columns++;
+    find_sources(j);
     buf_done(&text);
 }
 
@@ -199,6 +228,7 @@ static void copying_close(struct copying *j)
 {
     sqlite3_finalize(j->insert);
     sqlite3_free(j->columns);
+    sqlite3_free(j->sources);
     sqlite3_free(j->backwards);
 }
 
@@ -213,7 +243,7 @@ static bool replace_all(struct copying *j)
 {
     run(j->to, sqlite3_mprintf("SAVEPOINT whole; DELETE FROM \"%w\"", j->table));
     bool whole = read_all(
-        j, sqlite3_mprintf("SELECT %s FROM \"%w\" NOT INDEXED", j->columns, j->table), NULL);
+        j, sqlite3_mprintf("SELECT %s FROM \"%w\" NOT INDEXED", j->sources, j->table), NULL);
     whole = whole && !j->n_bad && !j->rc;
     run(j->to, sqlite3_mprintf(whole ? "RELEASE whole" : "ROLLBACK TO whole; RELEASE whole"));
     return whole;
@@ -283,7 +313,7 @@ int salvage_check(sqlite3 *sql, det_err *err)
         struct copying j = {
             .from = sql, .to = sql, .table = (const char *)sqlite3_column_text(s, 0)};
         copying_open(&j);
-        read_all(&j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j.columns, j.table), NULL);
+        read_all(&j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j.sources, j.table), NULL);
         if (j.n_bad)
             code = det_fail(err, DET_ECORRUPT, "%lld records of the table %s make no sense",
                             (long long)j.n_bad, j.table);

@@ -177,6 +177,7 @@ int sqlite_clean(det_err *err, int code); // returns the code
       "1000)")                                                                                   \
     S(NEXT_LOG_ID, N_NOUN,                                                                       \
       "SELECT 1 + max(ifnull((SELECT lastId FROM log_chunks ORDER BY id DESC LIMIT 1), 0),"      \
+      " ifnull((SELECT max(id) FROM logs), 0),"                                                  \
       " ifnull((SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'last_log_id'), 0))")   \
     S(LAST_LOG_ID_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('last_log_id', ?1)")     \
     S(DISCARD, N_NOUN,                                                                           \

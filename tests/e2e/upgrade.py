@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""What an older version has left is taken over as it is: tests/golden/v2/ is the directory of a master that was killed."""
+"""What older versions have left is taken over as it is: tests/golden/v2/ and v3/ are directories of masters that were killed."""
 import contextlib
 import http.client
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -13,14 +14,14 @@ here = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(here, '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
 
-GOLDEN = os.path.join(here, '..', 'golden', 'v2', 'data.tar.gz')
+VERSIONS = (2, 3)  # of the database
 
 
 @contextlib.contextmanager
-def golden():
+def golden(version):
     """A copy of the directory, and what the old master answered."""
     with tempfile.TemporaryDirectory(prefix='det-e2e-') as folder:
-        with tarfile.open(GOLDEN) as tar:
+        with tarfile.open(os.path.join(here, '..', 'golden', f'v{version}', 'data.tar.gz')) as tar:
             tar.extractall(folder)
         with open(os.path.join(folder, 'expected.json')) as f:
             yield os.path.join(folder, 'data'), json.load(f)
@@ -54,12 +55,13 @@ def check(m, wanted):
     for e in wanted['experiments']:
         if e['id'] == wanted['ended']:
             continue
-        now = m.experiment(e['id'])  # which may have more fields
-        expect(f'experiment {e["id"]}', {name: now[name] for name in e}, e)
+        now = m.experiment(e['id'])
+        expect(f'experiment {e["id"]}', {key: now[key] for key in e}, e)
+        expect('whether it is private', now['private'], e.get('private', False))
 
 
-def test_the_directory_of_an_older_master(det):
-    with golden() as (data, wanted), Master(det, '--slots', '2', data=data) as m:
+def take_over(det, version):
+    with golden(version) as (data, wanted), Master(det, '--slots', '2', data=data) as m:
         check(m, wanted)  # whether or not the lines have been moved by now
         wait_for(lambda: count(data, 'logs') == 0, 'the lines to be moved')
         check(m, wanted)
@@ -68,7 +70,7 @@ def test_the_directory_of_an_older_master(det):
         expect('output of while no master was there', m.lines(t, source='task'), ['up'] + [str(i) for i in range(1, 501)])
         ids = [x['id'] for x in m.get(f'trials/{t}/logs?limit=1000')['logs']]
         expect('numbers go on', ids == sorted(set(ids)) and ids[1] > max(x['id'] for y in wanted['logs'].values() for x in y), True)
-        wait_for(lambda: os.path.exists(os.path.join(data, 'det.db.v2')), 'the copy')
+        wait_for(lambda: os.path.exists(os.path.join(data, f'det.db.v{version}')), 'the copy')
         m.post(f'experiments/{wanted["paused"]}/activate')
         m.wait_experiment(wanted['paused'], 'STATE_COMPLETED')
         m.stop()
@@ -76,14 +78,50 @@ def test_the_directory_of_an_older_master(det):
         check(m, {**wanted, 'experiments': [e for e in wanted['experiments'] if e['id'] != wanted['paused']]})
 
 
-def test_the_copy_is_what_the_older_version_had(det):
-    with golden() as (data, wanted):
+def check_copy(det, version):
+    with golden(version) as (data, wanted):
+        copy = os.path.join(data, f'det.db.v{version}')
         with Master(det, '--slots', '2', data=data):
-            wait_for(lambda: os.path.exists(os.path.join(data, 'det.db.v2')), 'the copy')
-        with contextlib.closing(sqlite3.connect(os.path.join(data, 'det.db.v2'))) as db:
-            expect('version', db.execute('PRAGMA user_version').fetchone()[0], 2)
+            wait_for(lambda: os.path.exists(copy), 'the copy')
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            expect('version', db.execute('PRAGMA user_version').fetchone()[0], version)
             expect('lines', db.execute('SELECT count(*) FROM logs').fetchone()[0], sum(map(len, wanted['logs'].values())))
             expect('whole', db.execute('PRAGMA integrity_check').fetchone()[0], 'ok')
+
+
+def recover(det, version):
+    """Columns that the file does not have yet are no damage, and new lines get new numbers."""
+    with golden(version) as (data, wanted):
+        path = os.path.join(data, 'det.db')
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'keys_age'").fetchone()[0]
+            size = db.execute('PRAGMA page_size').fetchone()[0]
+        with open(path, 'r+b') as f:
+            f.seek((page - 1) * size)
+            f.write(b'\xff' * size)
+        said = subprocess.run([det, 'master', '--recover', '--data', data], capture_output=True, text=True)
+        expect('the way it ended: ' + said.stderr, said.returncode, 0)
+        expect('experiments: ' + said.stdout, 'experiments: 3, all' in said.stdout, True)
+        with Master(det, '--slots', '2', data=data) as m:
+            m.wait_experiment(wanted['ended'], 'STATE_COMPLETED')
+            check(m, wanted)
+            ids = [x['id'] for t in wanted['logs'] for x in m.get(f'trials/{t}/logs?limit=10000')['logs']]
+            expect('every line has a number of its own', len(ids), len(set(ids)))
+
+
+def test_the_directory_of_an_older_master(det):
+    for version in VERSIONS:
+        take_over(det, version)
+
+
+def test_the_copy_is_what_the_older_version_had(det):
+    for version in VERSIONS:
+        check_copy(det, version)
+
+
+def test_the_damaged_database_of_an_older_master(det):
+    for version in VERSIONS:
+        recover(det, version)
 
 
 if __name__ == '__main__':

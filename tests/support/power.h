@@ -9,7 +9,7 @@
 //
 // When the power goes off, of all that is not durable some is undone: any of the writes, whole or
 // in sectors of 512 bytes, as a disk writes in any order; and of the names in a directory the last
-// ones, as a file system keeps them in order. Then the process ends.
+// ones, as a file system keeps them in order. The process is killed.
 //
 //     pid_t pid = fork();
 //     if (!pid) {
@@ -19,10 +19,10 @@
 //     }
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
-
-enum { POWER_LOST = 77 }; // exit status
 
 void power_on(const char *root, uint64_t seed, int64_t n_calls);
 _Noreturn void power_off(void);
 int64_t power_n_calls(void); // so far
+bool power_was_lost(int status); // what waitpid() says about the process

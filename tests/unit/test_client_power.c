@@ -117,7 +117,7 @@ static void test_power__no_report_and_no_checkpoint_is_lost(void **state)
             power_off();
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == POWER_LOST);
+        assert_true(power_was_lost(status));
         check(seed, folder);
         snprintf(command, sizeof command, "rm -rf '%s'", root);
         assert_int_equal(system(command), 0);

@@ -56,7 +56,7 @@ static void run_child(uint64_t seed, int64_t n_calls, int64_t n)
         power_off();
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != POWER_LOST)
+    if (!power_was_lost(status))
         fail_msg("seed %llu, call %lld: status %x", (unsigned long long)seed, (long long)n_calls,
                  (unsigned)status);
 }

@@ -304,7 +304,8 @@ static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **sta
     db_stop();
     run_sql("DROP TABLE journals; DROP TABLE log_chunks; DROP TABLE discards;"
             "ALTER TABLE experiments DROP COLUMN private;"
-            "DELETE FROM settings WHERE name = 'last_log_id'; PRAGMA user_version = 1");
+            "DELETE FROM settings WHERE name = 'last_log_id';"
+            "PRAGMA user_version = 1"); // as version 1 was
     db_start();
     db_wait_tidy(db);
     assert_true(is_saved("old"));

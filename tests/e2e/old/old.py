@@ -17,7 +17,7 @@ root = os.path.realpath(os.path.join(here, '..', '..', '..'))
 sys.path.insert(0, os.path.join(here, '..', '..', 'support'))
 from master import Failure, Master, expect, wait_for  # noqa: E402
 
-MARK = '// 3: a log is kept in chunks'  # what the step of src/db/migrate.c begins with that came after the old version
+MARK = 'a log is kept in chunks'  # what src/db/migrate.c says about the step that came after the old version
 N_TRIALS, N_LINES = 5, 120000  # of each
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""make.py BUILD: writes data.tar.gz and metrics.journal beside this file with the programs of database version 2, the last one that kept a row
-for each line of a log. The data directory is that of a master that was killed: an experiment that has ended, one whose
-task ended while no master was there (its output is in the spool), one that was paused; expected.json beside it is what that
-master answered. The journal is that of a program that ran alone."""
+"""make-data.py BUILD FOLDER: writes data.tar.gz and metrics.journal to FOLDER with the programs in BUILD, a release build. v2/ was made
+by the last version that kept a row for each line of a log and knew nothing of private experiments, v3/ by the one that knew of them.
+The data directory is that of a master that was killed: an experiment that has ended, one whose task ended while no master was there
+(its output is in the spool), one that was paused and is private, if that version knows the word; expected.json is what that master
+answered. The journal is that of a program that ran alone; those of v3 are like those of v2."""
 import glob
 import io
 import json
@@ -14,7 +15,7 @@ import tarfile
 import tempfile
 
 here = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, os.path.join(here, '..', '..', 'support'))
+sys.path.insert(0, os.path.join(here, '..', 'support'))
 from master import Master, wait_for  # noqa: E402
 
 PRINTER = '''
@@ -42,7 +43,7 @@ def plain(info):
 
 def journal(build, folder):
     """Of examples/generic/train.c, with the library of that version."""
-    source, program = os.path.join(here, '..', '..', '..', 'examples', 'generic', 'train.c'), folder + '/train'
+    source, program = os.path.join(here, '..', '..', 'examples', 'generic', 'train.c'), folder + '/train'
     include = os.path.join(build, '..', 'include')
     subprocess.run(['cc', '-D_GNU_SOURCE', '-I', include, source, '-o', program, '-L', build, '-ldet', '-lm'], check=True)
     subprocess.run([program], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -50,7 +51,13 @@ def journal(build, folder):
     return glob.glob(folder + '/**/*.journal', recursive=True)[0]
 
 
-def main(build):
+def create_paused(m, build):
+    text = 'entrypoint: "echo never"\nsearcher: {name: single}'
+    known = b'ADD COLUMN private' in open(os.path.join(build, 'det'), 'rb').read()
+    return m.create(text + '\nprivate: true' * known, activate=False)
+
+
+def main(build, out):
     det = os.path.join(build, 'det')
     folder = tempfile.mkdtemp(prefix='det-golden-')
     m = Master(det, '--slots', '2', data=folder)
@@ -62,7 +69,7 @@ def main(build):
                      'searcher: {name: single}\nmax_restarts: 0')
     t = m.trials(ended)[0]['id']
     m.wait_line(t, 'up')
-    paused = m.create('entrypoint: "echo never"\nsearcher: {name: single}', activate=False)
+    paused = create_paused(m, build)
     m.post(f'experiments/{paused}/pause')
     expected = {
         'experiments': m.get('experiments?sortBy=id')['experiments'],
@@ -76,14 +83,14 @@ def main(build):
     wait_for(lambda: os.path.exists(os.path.join(folder, 'run', '3', 'exit.json')), 'the task to end')
     os.unlink(flag)
     text = json.dumps(expected, ensure_ascii=False).encode()
-    with tarfile.open(os.path.join(here, 'data.tar.gz'), 'w:gz', compresslevel=9) as tar:
+    with tarfile.open(os.path.join(out, 'data.tar.gz'), 'w:gz', compresslevel=9) as tar:
         tar.add(folder, 'data', filter=plain)
         info = tarfile.TarInfo('expected.json')
         info.size = len(text)
         tar.addfile(info, io.BytesIO(text))
     with tempfile.TemporaryDirectory() as alone:
-        shutil.copy(journal(build, alone), os.path.join(here, 'metrics.journal'))
+        shutil.copy(journal(build, alone), os.path.join(out, 'metrics.journal'))
 
 
 if __name__ == '__main__':
-    main(os.path.realpath(sys.argv[1]))
+    main(*map(os.path.realpath, sys.argv[1:3]))
