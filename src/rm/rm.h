@@ -87,7 +87,7 @@ int rm_forget(struct rm *rm, int64_t token, const char *aside, det_err *err);
 
 struct rm_alloc {
     int64_t token;
-    bool running; // no RM_EXITED yet
+    bool running;    // no RM_EXITED yet
     const char *dir; // see task/task.h
     int n_slots;
 };
