@@ -1,5 +1,5 @@
-// Fuzz target chunk: any bytes are packed lines of a log or are refused; what can be unpacked can be
-// packed again and stays the same.
+// Fuzz target chunk: any bytes are packed lines of a log or are refused; what can be unpacked can
+// be packed again and stays the same.
 #include "fuzz.h"
 
 #include "base/assert.h"

@@ -24,5 +24,5 @@
 
 void power_on(const char *root, uint64_t seed, int64_t n_calls);
 _Noreturn void power_off(void);
-int64_t power_n_calls(void); // so far
+int64_t power_n_calls(void);     // so far
 bool power_was_lost(int status); // what waitpid() says about the process
