@@ -67,13 +67,14 @@ if(DET_TESTS)
   add_test(NAME e2e_search_kills_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/search_kills.py
            $<TARGET_FILE:det> 50)
   set_tests_properties(e2e_search_kills_long PROPERTIES LABELS long TIMEOUT 3600)
-  # Storage: a gigabyte of output, damaged databases, upgrades under kills, power losses.
+  # Storage: a gigabyte of output, a large database, damaged ones, upgrades under kills, power losses.
   set(e2e ${PROJECT_SOURCE_DIR}/tests/e2e)
   add_test(NAME e2e_log_flood_long COMMAND ${e2e}/log_flood.py $<TARGET_FILE:det> 1000)
+  add_test(NAME e2e_large_database COMMAND ${e2e}/large/large.py $<TARGET_FILE:det> 1000)
   add_test(NAME e2e_damaged_long COMMAND ${e2e}/damaged.py $<TARGET_FILE:det> 200)
   add_test(NAME e2e_old_version COMMAND ${e2e}/old/old.py $<TARGET_FILE:det> 200)
   add_test(NAME e2e_power COMMAND ${e2e}/power/power.py $<TARGET_FILE:det> 200)
-  set_tests_properties(e2e_log_flood_long e2e_damaged_long e2e_old_version e2e_power
+  set_tests_properties(e2e_log_flood_long e2e_large_database e2e_damaged_long e2e_old_version e2e_power
                        PROPERTIES LABELS long TIMEOUT 3600 RUN_SERIAL ON)
 endif()
 

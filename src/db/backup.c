@@ -27,7 +27,7 @@ int backup_check(sqlite3 *sql, det_err *err)
     int rc = sqlite3_prepare_v2(sql, "PRAGMA quick_check(1)", -1, &s, NULL), code = 0;
     if (rc == SQLITE_OK) rc = sqlite3_step(s);
     const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
-    if (said && strcmp(said, "ok") != 0)
+    if (said && !str_eqz(str_from(said), "ok"))
         code = sqlite_clean(err, det_fail(err, DET_ECORRUPT, "%s", said));
     else if (!said)
         code = sqlite_fail(sql, rc, err);

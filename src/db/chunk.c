@@ -22,7 +22,7 @@ enum { N_WORDS = 5 };
 
 static bool same_word(const char *a, const char *b)
 {
-    return a == b || (a && b && !strcmp(a, b));
+    return a == b || (a && b && str_eqz(str_from(a), b));
 }
 
 static bool same_head(const struct log_line *a, const struct log_line *b)
@@ -45,7 +45,7 @@ static int64_t word_bit(const char *word, const char *const *known)
 {
     int64_t bit = 2;
     if (!word) return 1;
-    for (; *known && strcmp(*known, word) != 0; known++)
+    for (; *known && !str_eqz(str_from(*known), word); known++)
         bit <<= 1;
     return bit;
 }

@@ -32,7 +32,7 @@ struct copying {
 static enum noun noun_of(const char *table)
 {
     for (int i = 0; i < N_NOUN; i++)
-        if (!strcmp(tables[i].name, table)) return (enum noun)i;
+        if (str_eqz(str_from(tables[i].name), table)) return (enum noun)i;
     return N_NOUN;
 }
 
@@ -184,9 +184,10 @@ static void find_sources(struct copying *j)
 static void copying_open(struct copying *j)
 {
     struct buf text = BUF_INIT(1 << 16);
+    struct str table = str_from(j->table);
     j->noun = noun_of(j->table);
-    j->is_log = !strcmp(j->table, "log_chunks");
-    j->is_json = !strcmp(j->table, "configs") || !strcmp(j->table, "searchers");
+    j->is_log = str_eqz(table, "log_chunks");
+    j->is_json = str_eqz(table, "configs") || str_eqz(table, "searchers");
     if (j->is_log) {
         buf_addz(&text, CHUNK_COLUMNS);
         j->columns = sqlite3_mprintf("%s", buf_str(&text).ptr);
