@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-enum { LOCK_FD = 3, DEFAULT_PORT = 8080 };
+enum { DEFAULT_PORT = 8080 };
 
 static const char *data_dir(const struct call *call, struct arena *arena)
 {
@@ -115,19 +115,23 @@ const struct command cmd_master = {
 
 static int run_shim(const struct call *call)
 {
+    bool second = call->n_args > 1 && !strcmp(call->args[1], TASK_SECOND_SHIM);
     det_err err;
-    if (!task_shim_run(call->args[0], LOCK_FD, &err)) return EXIT_OK;
+    int rc = second ? task_shim_finish(call->args[0], TASK_LOCK_FD, &err)
+                    : task_shim_run(call->args[0], TASK_LOCK_FD, &err);
+    if (!rc) return EXIT_OK;
     print_error("%s", err.msg);
     return EXIT_FAILED;
 }
 
 const struct command cmd_shim = {
     .noun = "shim",
-    .args = "DIR",
+    .args = "DIR [after]",
     .min_args = 1,
-    .max_args = 1,
-    .help = "Runs one task and writes down what becomes of it. The master starts this; people have "
-            "no use for it.",
+    .max_args = 2,
+    .help =
+        "Runs one task and writes down what becomes of it; or cleans up after such a process was "
+        "killed. The master starts this; people have no use for it.",
     .example = "det shim /var/lib/det/run/7",
     .run = run_shim,
 };

@@ -97,6 +97,25 @@ int dir_open_file(int dir, const char *name, int *out, det_err *err)
     return rc;
 }
 
+int dir_read_file(int dir, const char *name, struct buf *out, det_err *err)
+{
+    char piece[16 << 10];
+    ssize_t n;
+    int fd, rc = dir_open_file(dir, name, &fd, err);
+    if (rc) return rc;
+    buf_clear(out);
+    do {
+        n = read(fd, piece, sizeof piece);
+        if (n > 0) buf_add(out, piece, (size_t)n);
+    } while ((n > 0 && buf_ok(out)) || (n < 0 && errno == EINTR));
+    if (n < 0)
+        rc = fs_fail(err, "read", name);
+    else if (!buf_ok(out))
+        rc = det_fail(err, DET_ELIMIT, "'%s' has more than %zu bytes", name, out->max);
+    close(fd);
+    return rc;
+}
+
 static enum dir_kind kind_of(int dir, const char *name)
 {
     struct stat st;

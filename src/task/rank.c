@@ -15,7 +15,7 @@
 
 const char *task_mark(struct arena *arena, const char *dir)
 {
-    return arena_printf(arena, "DET_RUN_DIR=%s", dir);
+    return arena_printf(arena, "DET_RUN_DIR=%s", task_home(arena, dir));
 }
 
 // --- the environment
@@ -46,11 +46,11 @@ static void env_set_int(struct env *e, const char *name, int64_t value)
     env_set(e, arena_printf(e->arena, "%s=%lld", name, (long long)value));
 }
 
-static void env_set_ranks(struct env *e, const struct task_spec *spec, const char *dir,
-                          int64_t rank)
+static void env_set_ranks(struct env *e, const struct ranks *all, int64_t rank)
 {
+    const struct task_spec *spec = all->spec;
     int64_t size = (int64_t)spec->slots.n;
-    env_set(e, arena_printf(e->arena, "DET_RANKS_KEY=%s", dir)); // no other task has that
+    env_set(e, arena_printf(e->arena, "DET_RANKS_KEY=%s", all->key));
     env_set_int(e, "RANK", rank);
     env_set_int(e, "LOCAL_RANK", rank);
     env_set_int(e, "WORLD_SIZE", size);
@@ -76,10 +76,10 @@ static const char *slot_ids(const struct task_spec *spec, struct arena *arena)
 }
 
 // Ours, without what belongs to us as a program of det; then what the task was given.
-static char **make_env(const struct task_spec *spec, const char *dir, int64_t rank,
-                       struct arena *arena)
+static char **make_env(const struct ranks *all, int64_t rank, struct arena *arena)
 {
     enum { OUR_OWN = 20 };
+    const struct task_spec *spec = all->spec;
     size_t n = 0;
     while (environ[n])
         n++;
@@ -90,8 +90,8 @@ static char **make_env(const struct task_spec *spec, const char *dir, int64_t ra
     for (size_t i = 0; i < spec->env.n; i++)
         env_set(&e, spec->env.items[i]);
     env_set(&e, slot_ids(spec, arena));
-    env_set(&e, task_mark(arena, dir));
-    if (spec->rank_per_slot) env_set_ranks(&e, spec, dir, rank);
+    env_set(&e, task_mark(arena, all->dir));
+    if (spec->rank_per_slot) env_set_ranks(&e, all, rank);
     return e.items;
 }
 
@@ -106,12 +106,14 @@ struct plan {
     int output[2]; // writing ends
     int report;    // where the child says what went wrong
     pid_t shim;
+    const struct sandbox_box *box;
 };
 
 struct failure {
-    int step, error;
+    char what[64];
+    int error;
+    bool of_program; // else of the working directory
 };
-static const char *const step_names[] = {"change to the directory", "start"};
 
 static void add_cpus(struct plan *p, const struct task_slot *slot)
 {
@@ -134,31 +136,36 @@ static char **make_argv(const struct task_spec *spec, struct arena *arena)
     return argv;
 }
 
-static _Noreturn void give_up(const struct plan *p, int step)
+static _Noreturn void give_up(const struct plan *p, const char *what, int error, bool of_program)
 {
-    const struct failure f = {step, errno};
+    struct failure f = {.error = error, .of_program = of_program};
+    snprintf(f.what, sizeof f.what, "%s", what);
     ssize_t n = write(p->report, &f, sizeof f);
     _exit(n == sizeof f ? 127 : 126);
 }
 
 // Its own session; dies with the shim; only the processors of its slots, if the machine lets us.
+// In a sandbox the parent cannot be seen, but there the first process ends with the shim, too.
 static _Noreturn void run_child(const struct plan *p)
 {
     sigset_t none;
+    const char *what;
     sigemptyset(&none);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != p->shim) _exit(126);
     int null = open("/dev/null", O_RDONLY);
     dup2(null, 0);
     dup2(p->output[0], 1);
     dup2(p->output[1], 2);
     if (p->has_cpus) sched_setaffinity(0, sizeof p->cpus, &p->cpus);
-    if (chdir(p->workdir) < 0) give_up(p, 0);
+    int error = sandbox_join(p->box, &what);
+    if (error) give_up(p, what, error, true);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a change of user would have undone it
+    if (!p->box->init && getppid() != p->shim) _exit(126);
+    if (chdir(p->workdir) < 0) give_up(p, "change to the directory", errno, false);
     sigprocmask(SIG_SETMASK, &none, NULL);
     environ = p->env; // where execvp looks for PATH
     execvp(p->argv[0], p->argv);
-    give_up(p, 1);
+    give_up(p, "start", errno, true);
 }
 
 // Waits until the program runs, or the child says why it does not.
@@ -170,9 +177,9 @@ static int wait_for_exec(int report, const struct plan *p, det_err *err)
         n = read(report, &f, sizeof f);
     while (n < 0 && errno == EINTR);
     if (n == 0) return det_ok(err);
-    errno = n == sizeof f ? f.error : EIO;
-    int step = n == sizeof f ? f.step : 1;
-    return fs_fail(err, step_names[step], step ? p->argv[0] : p->workdir);
+    if (n != sizeof f) f = (struct failure){.what = "start", .error = EIO, .of_program = true};
+    errno = f.error;
+    return fs_fail(err, f.what, f.of_program ? p->argv[0] : p->workdir);
 }
 
 static int fork_child(struct rank *r, struct plan *p, det_err *err)
@@ -202,15 +209,16 @@ static int open_pipes(struct rank *r, struct plan *p)
     return 0;
 }
 
-int rank_start(struct rank *r, const struct task_spec *spec, const char *dir, int64_t index,
-               det_err *err)
+int rank_start(struct rank *r, const struct ranks *all, int64_t index, det_err *err)
 {
+    const struct task_spec *spec = all->spec;
     struct arena arena = ARENA_INIT;
     struct plan p = {.argv = make_argv(spec, &arena),
-                     .env = make_env(spec, dir, index, &arena),
-                     .workdir = spec->workdir ? spec->workdir : dir,
+                     .env = make_env(all, index, &arena),
+                     .workdir = spec->workdir ? spec->workdir : all->home,
                      .output = {-1, -1},
-                     .shim = getpid()};
+                     .shim = getpid(),
+                     .box = &all->box};
     for (int64_t i = 0; i < (int64_t)spec->slots.n; i++)
         if (!spec->rank_per_slot || i == index) add_cpus(&p, &spec->slots.items[i]);
     int rc = open_pipes(r, &p) ? fs_fail(err, "start", p.argv[0]) : fork_child(r, &p, err);

@@ -220,7 +220,7 @@ static void test_stop__waits_for_processes_that_outlive_their_rank(void **state)
 
 static const char daemon_script[] =
     "setsid sh -c 'setsid sh -c \"echo inner=\\$\\$; exec sleep 1000\" & echo outer=$$; "
-    "exec sleep 1000' & until grep -q inner log.*; do sleep 0.01; done; echo over";
+    "exec sleep 1000' & until grep -q inner ../log.*; do sleep 0.01; done; echo over";
 
 static void test_end__nothing_that_a_task_started_survives(void **state)
 {
