@@ -33,6 +33,7 @@ struct live_allocation {
     struct waiter *waiters;                // requests that wait for a signal
     struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
+    enum rm_how killed;                    // how it was last, if row.kill
     char *workdir;
 };
 
