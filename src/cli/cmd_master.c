@@ -46,6 +46,24 @@ static bool read_number(const struct call *call, const char *name, int64_t low, 
     return false;
 }
 
+// "16G", "512M": in units of 1024.
+static bool read_size(const struct call *call, const char *name, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    const char *text = call_option(call, name);
+    if (!text) return true;
+    struct str number = {text, strspn(text, "0123456789")};
+    const char *unit = text[number.len] ? strchr(units, text[number.len]) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    bool good = number.len && strlen(text) == number.len + (unit ? 1 : 0) &&
+                number_to_int(number, 10, out) && *out > 0 && *out <= INT64_MAX >> shift;
+    if (good)
+        *out <<= shift;
+    else
+        print_error("--%s must be a size such as 512M or 16G, found '%s'", name, text);
+    return good;
+}
+
 static bool check_tls(const struct call *call)
 {
     bool has_cert = call_option(call, "tls-cert"), has_key = call_option(call, "tls-key");
@@ -58,13 +76,14 @@ static bool check_tls(const struct call *call)
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
-    int64_t port = DEFAULT_PORT, slots = 0;
+    int64_t port = DEFAULT_PORT, slots = 0, memory = 0, processes = 0;
     const char *dir = data_dir(call, &arena), *self = own_path(&arena, NULL);
     const char *const shim[] = {self, "shim", NULL};
     int status = EXIT_USAGE;
     det_err err;
     if (!read_number(call, "port", 0, 65535, &port) ||
-        !read_number(call, "slots", 1, 4096, &slots) || !check_tls(call))
+        !read_number(call, "slots", 1, 4096, &slots) || !read_size(call, "task-memory", &memory) ||
+        !read_number(call, "task-processes", 1, 4194304, &processes) || !check_tls(call))
         goto out;
     status = EXIT_FAILED;
     if (!dir || !self) {
@@ -81,6 +100,9 @@ static int run_master(const struct call *call)
         .tls_cert = call_option(call, "tls-cert"),
         .tls_key = call_option(call, "tls-key"),
         .insecure = call_option(call, "insecure"),
+        .isolation = call_option(call, "isolation"),
+        .task_memory_bytes = memory,
+        .n_task_processes = processes,
         .shim = shim,
         .runner = own_path(&arena, "det-run"),
         .version = DET_VERSION,

@@ -3,6 +3,7 @@
 #include "master/routes.h"
 
 #include "base/mem.h"
+#include "master/isolation.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <sodium.h>
@@ -253,10 +254,12 @@ static void hash_password(void *ctx)
 static void on_account(void *ctx, int code, const det_err *err)
 {
     struct account *a = ctx;
-    if (code)
+    if (code) {
         http_reply_error(a->req, err);
-    else
-        api_reply_record(a->req, "user", &user_table, &a->row);
+        return;
+    }
+    isolation_note_user(a->req->user, &a->row);
+    api_reply_record(a->req, "user", &user_table, &a->row);
 }
 
 static void save_account(void *ctx);

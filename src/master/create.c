@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "master/isolation.h"
 #include "master/policy.h"
 #include "storage/storage.h"
 #include "sys/clock.h"
@@ -98,6 +99,18 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
                     n, CONFIG_MAX_BYTES);
 }
 
+// The first user has the directory that everybody had when there was only one; what tasks of others
+// write is kept apart, so that no task reaches the checkpoints of another user.
+static const char *default_storage(struct live_experiment *e)
+{
+    enum { FIRST_USER = 1 };
+    const struct master *m = e->master;
+    bool is_old = e->row.id && e->row.id < m->user_storage_from;
+    if (is_old || e->row.user_id <= FIRST_USER) return m->checkpoint_dir;
+    return arena_printf(&e->arena, "%s/users/%lld/checkpoints", m->data_dir,
+                        (long long)e->row.user_id);
+}
+
 // Where its checkpoints go. That it can be written to is found out now and not after hours.
 static int choose_storage(struct live_experiment *e, det_err *err)
 {
@@ -106,7 +119,7 @@ static int choose_storage(struct live_experiment *e, det_err *err)
     int rc;
     switch (s->kind) {
     case STORAGE_DEFAULT:
-        e->checkpoint_dir = e->master->checkpoint_dir;
+        e->checkpoint_dir = default_storage(e);
         rc = store_open(e->checkpoint_dir, &store, err);
         break;
     case STORAGE_SHARED_FS:
@@ -128,12 +141,31 @@ static int choose_storage(struct live_experiment *e, det_err *err)
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
 }
 
+// Where the checkpoints of another experiment are.
+static int find_start_dir(struct live_experiment *e, int64_t experiment_id, det_err *err)
+{
+    struct master *m = e->master;
+    struct live_experiment *source = experiment_new(m);
+    struct diag_list diags = DIAG_INIT(&source->arena);
+    const struct config_opts opts = {.source = "stored configuration"};
+    struct str complete, original;
+    int rc = db_experiment_find(m->reader, experiment_id, &source->arena, &source->row, err);
+    if (!rc)
+        rc = db_config_find(m->reader, experiment_id, &source->arena, &complete, &original, err);
+    if (!rc) rc = read_config(source, complete, &opts, &diags, err);
+    if (!rc) rc = choose_storage(source, err);
+    if (!rc && !str_eqz(str_from(source->checkpoint_dir), e->checkpoint_dir))
+        e->warm_start_dir = arena_strdup(&e->arena, source->checkpoint_dir);
+    experiment_free(source);
+    return rc;
+}
+
 // A checkpoint that all trials start from.
 static int choose_start(struct live_experiment *e, det_err *err)
 {
     struct master *m = e->master;
     const struct searcher_config *s = &e->cfg.searcher;
-    struct checkpoint c;
+    struct checkpoint c = {0};
     struct trial t;
     int rc = 0;
     if (s->source_checkpoint_uuid) {
@@ -144,7 +176,9 @@ static int choose_start(struct live_experiment *e, det_err *err)
         if (!rc && !t.latest_checkpoint)
             rc = det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
         e->warm_start = rc ? NULL : t.latest_checkpoint;
+        if (!rc) c.experiment_id = t.experiment_id;
     }
+    if (!rc && e->warm_start) rc = find_start_dir(e, c.experiment_id, err);
     return rc ? det_wrap(err, "searcher") : 0;
 }
 
@@ -191,10 +225,12 @@ int create_check(struct master *m, const struct create_input *in, struct diag_li
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
     };
     e->row.kind = in->kind;
+    e->row.user_id = in->user_id;
     struct str text = {arena_strndup(&e->arena, in->config.ptr, in->config.len), in->config.len};
     int rc = read_config(e, text, &opts, diags, err);
     if (!rc) rc = policies_open(e, err);
     if (!rc) rc = choose_storage(e, err);
+    if (!rc) rc = isolation_check(e, err);
     if (!rc) rc = choose_start(e, err);
     if (!rc) rc = check_slots(e, err);
     if (!rc) rc = check_context(e, in->context, err);

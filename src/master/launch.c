@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "master/context.h"
+#include "master/isolation.h"
 #include "sys/dir.h"
 #include "sys/log.h"
 #include <errno.h>
@@ -52,12 +53,39 @@ static const char *json_of(const struct doc *doc, struct arena *arena)
     return text;
 }
 
+// Of a task that runs as a Unix user of its own. It may be given another home.
+static void add_person(struct strings *s, const struct confinement *c)
+{
+    if (!c->home) return;
+    add_variable(s, "HOME", c->home);
+    if (!c->username) return;
+    add_variable(s, "USER", c->username);
+    add_variable(s, "LOGNAME", c->username);
+}
+
+static void add_checkpoint(struct strings *s, const struct live_trial *t)
+{
+    const struct live_experiment *e = t->experiment;
+    const char *warm = t->row.warm_start_checkpoint;
+    bool is_elsewhere = warm && e->warm_start_dir && str_eqz(str_from(warm), e->warm_start);
+    add_number(s, "DET_STEPS_COMPLETED", t->row.latest_checkpoint ? t->checkpoint_steps : 0);
+    add_variable(s, "DET_CHECKPOINT_STORAGE", e->checkpoint_dir);
+    if (t->row.latest_checkpoint) {
+        add_variable(s, "DET_LATEST_CHECKPOINT", t->row.latest_checkpoint);
+    } else if (warm) {
+        add_variable(s, "DET_LATEST_CHECKPOINT", warm);
+        if (is_elsewhere) add_variable(s, "DET_LATEST_CHECKPOINT_STORAGE", e->warm_start_dir);
+    }
+}
+
 // Later ones win, so what people set cannot hide what the master says.
-static void add_environment(struct strings *s, const struct live_allocation *a)
+static void add_environment(struct strings *s, const struct live_allocation *a,
+                            const struct confinement *c)
 {
     const struct live_trial *t = a->trial;
     const struct live_experiment *e = t->experiment;
     struct master *m = e->master;
+    add_person(s, c);
     for (size_t i = 0; i < e->cfg.environment.variables.cpu.n; i++)
         add(s, e->cfg.environment.variables.cpu.items[i]);
     add_variable(s, "DET_MASTER", m->url);
@@ -77,11 +105,7 @@ static void add_environment(struct strings *s, const struct live_allocation *a)
     add_number(s, "DET_TRIAL_SEED", t->row.seed);
     add_variable(s, "DET_EXPERIMENT_CONFIG", e->config_json);
     add_variable(s, "DET_HPARAMS", json_of(t->row.hparams, s->arena));
-    add_number(s, "DET_STEPS_COMPLETED", t->row.latest_checkpoint ? t->checkpoint_steps : 0);
-    add_variable(s, "DET_CHECKPOINT_STORAGE", e->checkpoint_dir);
-    const char *checkpoint =
-        t->row.latest_checkpoint ? t->row.latest_checkpoint : t->row.warm_start_checkpoint;
-    if (checkpoint) add_variable(s, "DET_LATEST_CHECKPOINT", checkpoint);
+    add_checkpoint(s, t);
 }
 
 static void add_command(struct strings *s, const struct live_experiment *e, bool has_hook)
@@ -122,13 +146,13 @@ static void add_launch_layer(struct strings *s, const struct live_experiment *e)
     add(s, "sh");
 }
 
-static void start(struct live_allocation *a, bool has_hook)
+static void start(struct live_allocation *a, const struct confinement *c, bool has_hook)
 {
     struct live_experiment *e = a->trial->experiment;
     struct arena arena = ARENA_INIT;
     struct strings env = {.arena = &arena}, argv = {.arena = &arena}, layer = {.arena = &arena};
     det_err err;
-    add_environment(&env, a);
+    add_environment(&env, a, c);
     add_command(&argv, e, has_hook);
     add_launch_layer(&layer, e);
     const struct rm_task task = {
@@ -140,6 +164,7 @@ static void start(struct live_allocation *a, bool has_hook)
         .workdir = a->workdir,
         .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1 &&
                          !e->cfg.launch_layer, // which starts ranks as it likes
+        .sandbox = &c->sandbox,
     };
     int rc = rm_start(e->master->rm, &task, &err);
     a->started = !rc;
@@ -154,6 +179,7 @@ struct prepare {
     char *archive; // NULL: none
     char *workdir;
     struct arena arena;
+    struct confinement confinement;
     struct strings links; // name, target, name, target, ...
     bool has_hook;
     int rc;
@@ -161,7 +187,7 @@ struct prepare {
     struct prepare *next; // that is started after it
 };
 
-// bind_mounts of a configuration: here, links in the working directory.
+// bind_mounts of a configuration, where tasks are not isolated: links in the working directory.
 static int make_links(struct prepare *p, det_err *err)
 {
     int dir = -1;
@@ -188,6 +214,7 @@ static void prepare(void *ctx)
         p->rc = dir_open(p->workdir, DIR_CREATE, &dir, &p->err);
     if (dir >= 0) close(dir);
     if (!p->rc) p->rc = make_links(p, &p->err);
+    if (!p->rc) p->rc = confine_prepare(&p->confinement, p->workdir, &p->err);
 }
 
 static void prepare_free(struct prepare *p)
@@ -201,16 +228,13 @@ static void prepare_free(struct prepare *p)
 static void start_prepared(struct prepare *p)
 {
     struct live_allocation *a = p->allocation;
-    bool has_hook = p->has_hook;
-    int rc = p->rc;
-    det_err err = p->err;
-    prepare_free(p);
     if (a->row.kill)
         allocation_abandon(a, EXIT_NONE, "it was killed before it began");
-    else if (rc)
-        allocation_abandon(a, rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, err.msg);
+    else if (p->rc)
+        allocation_abandon(a, p->rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, p->err.msg);
     else
-        start(a, has_hook);
+        start(a, &p->confinement, p->has_hook);
+    prepare_free(p);
 }
 
 // Starting a process takes milliseconds: one in each turn of the loop, so that a thousand trials
@@ -277,7 +301,9 @@ void launch(struct live_allocation *a)
         p->archive = xstrdup(arena_printf(&arena, "%s/contexts/%s", m->data_dir, e->row.context));
     a->workdir = launch_workdir(m, a->row.token);
     p->workdir = xstrdup(a->workdir);
-    add_links(p, &e->cfg);
+    p->confinement.arena = &p->arena;
+    confine(a, &p->confinement);
+    if (p->confinement.sandbox.mode == SANDBOX_NONE) add_links(p, &e->cfg);
     arena_done(&arena);
     worker_run(m->worker, prepare, prepared, p);
 }

@@ -7,6 +7,7 @@
 #include "master/auth.h"
 #include "master/erase.h"
 #include "master/events.h"
+#include "master/isolation.h"
 #include "master/local.h"
 #include "master/logs.h"
 #include "master/routes.h"
@@ -32,11 +33,11 @@ enum { N_WORKERS = 2, WAKE_US = 1000000, CLEAN_EVERY = 600 };
 
 // --- the data directory
 
-static int make_dir(const char *path, det_err *err)
+static int make_dir(const char *path, mode_t mode, det_err *err)
 {
     int fd = -1;
     int rc = dir_open(path, DIR_CREATE, &fd, err);
-    if (!rc && fchmod(fd, 0700) < 0)
+    if (!rc && fchmod(fd, mode) < 0)
         rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     return rc;
@@ -44,14 +45,15 @@ static int make_dir(const char *path, det_err *err)
 
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"/contexts", "/work", "/run", "/checkpoints"};
+    static const char *const names[] = {"/contexts", "/work", "/run", "/checkpoints", "/users"};
     char full[PATH_MAX]; // tasks look from elsewhere
-    int rc = make_dir(m->data_dir, err);
+    int rc = make_dir(m->data_dir, 0700, err);
     if (!rc && !realpath(m->data_dir, full))
         rc = det_fail(err, DET_EIO, "cannot find '%s': %s", m->data_dir, strerror(errno));
     if (!rc) m->data_dir = arena_strdup(&m->arena, full);
     for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
-        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
+        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), 0700, err);
+    if (!rc) rc = make_dir(arena_printf(&m->arena, "%s/public", m->data_dir), 0755, err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
     return rc;
 }
@@ -95,6 +97,19 @@ static void read_cluster_id(struct master *m)
     db_tx_submit_must(tx, NULL, NULL);
 }
 
+// Checkpoints of experiments that are older stay where they are.
+static void read_user_storage(struct master *m)
+{
+    char text[32];
+    m->user_storage_from = read_number(m, "user_storage_from", 0);
+    if (m->user_storage_from) return;
+    m->user_storage_from = m->next_experiment;
+    snprintf(text, sizeof text, "%lld", (long long)m->user_storage_from);
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "user_storage_from", text);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
 static void on_db(void *ctx, uint32_t events)
 {
     struct master *m = ctx;
@@ -113,6 +128,7 @@ static int open_db(struct master *m, det_err *err)
     if (rc) return rc;
     m->next_token = read_number(m, "next_token", 1);
     read_cluster_id(m);
+    read_user_storage(m);
     m->db_watch = (struct loop_watch){.fn = on_db, .ctx = m, .fd = db_fd(m->db)};
     return loop_watch(m->loop, &m->db_watch, EPOLLIN, err);
 }
@@ -223,12 +239,14 @@ static int open_all(struct master *m, det_err *err)
 {
     int rc = make_dirs(m, err);
     if (!rc) rc = lock(m, err);
+    if (!rc) rc = isolation_open(m, err);
     if (rc) return rc;
     m->worker = worker_new(m->loop, N_WORKERS, err);
     if (!m->worker) return err->code;
     rc = open_db(m, err);
     if (!rc) rc = auth_open(m, err);
     if (!rc) rc = local_first_user(m, err);
+    if (!rc) rc = isolation_read_users(m, err);
     if (!rc) rc = open_rm(m, err);
     if (!rc) rc = reach_open(m, err);
     if (!rc) rc = local_announce(m, err);
@@ -271,6 +289,7 @@ void master_free(struct master *m)
     db_close(m->db);
     if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
     if (m->lock_fd >= 0) close(m->lock_fd);
+    isolation_close(m);
     loop_free(m->loop);
     arena_done(&m->arena);
     free(m);

@@ -67,8 +67,9 @@ struct live_experiment {
     struct exp_config cfg;
     const char *config_json; // complete, with secrets
     const char *checkpoint_dir;
-    const char *warm_start;    // checkpoint that new trials start from; NULL: none
-    struct policies *policies; // patterns of the log policies
+    const char *warm_start;     // checkpoint that new trials start from; NULL: none
+    const char *warm_start_dir; // where that is, if it is elsewhere; NULL: in checkpoint_dir
+    struct policies *policies;  // patterns of the log policies
     struct search *search;
     struct set trials;           // live ones, by number
     struct set earlier;          // those of before it was continued that are not live, by number
@@ -84,6 +85,7 @@ struct live_experiment {
 };
 
 struct follower;
+struct isolation;
 struct prepare;
 
 struct master {
@@ -96,7 +98,9 @@ struct master {
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
     struct loop_timer schedule_timer, housekeeping_timer, launch_timer;
-    struct prepare *prepared;       // tasks to be started, the next one first
+    struct prepare *prepared; // tasks to be started, the next one first
+    struct isolation *isolation;
+    int64_t user_storage_from;      // experiments from this one on: see create.c
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
     struct set sessions;            // those whose task has called, by the hash of their token

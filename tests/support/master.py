@@ -119,6 +119,10 @@ class Master:
         self.token = found['token']
         self.tls = ssl.create_default_context(cafile=found['cert']) if 'cert' in found else None
 
+    def shared(self, name):
+        """A file that both this test and tasks can reach: tasks see of the data directory only what is theirs."""
+        return os.path.join(self.data, 'checkpoints', name)
+
     def announced(self):
         try:
             with open(os.path.join(self.data, 'master.json')) as f:
