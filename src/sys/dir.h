@@ -40,8 +40,8 @@ struct dir_entries {
 // messages.
 int dir_list(int dir, const char *path, struct arena *arena, struct dir_entries *out, det_err *err);
 
-// Removes a file or a whole directory; links inside are removed, not followed. Nothing of that name
-// is no error.
+// Removes a file or a whole directory, however deep; links inside are removed, not followed, and
+// what is mounted inside is left alone, which is an error. Nothing of that name is none.
 int dir_remove(int dir, const char *name, det_err *err);
 
 // Makes the names in a directory durable. path is for messages.
