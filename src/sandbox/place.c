@@ -99,7 +99,7 @@ static int replace(struct view *v, const char *path, det_err *err)
     for (size_t i = 0; i < n; i++)
         if (items[i].copy >= 0) close(items[i].copy);
     if (!rc && is_root) rc = make_root(at, err);
-    if (!rc) view_add(v, v->sealed, &v->n_sealed, is_root ? "/" : path);
+    if (!rc) view_add_cover(v, is_root ? "/" : path);
     return rc;
 }
 
@@ -110,8 +110,8 @@ static bool is_own(const struct view *v, const char *path)
 {
     for (size_t i = 0; i < v->n_own; i++)
         if (path_is_inside(path, v->own[i])) return true;
-    for (size_t i = 0; i < v->n_sealed; i++)
-        if (!strcmp(*path ? path : "/", v->sealed[i])) return true;
+    for (size_t i = 0; i < v->n_covers; i++)
+        if (!strcmp(*path ? path : "/", v->covers[i].path)) return true;
     return false;
 }
 

@@ -18,10 +18,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-void view_add(struct view *v, const char **list, size_t *n, const char *path)
+void view_add_own(struct view *v, const char *path)
 {
-    ASSERT(*n < v->max);
-    list[(*n)++] = path;
+    ASSERT(v->n_own < v->max);
+    v->own[v->n_own++] = path;
+}
+
+void view_add_cover(struct view *v, const char *path)
+{
+    ASSERT(v->n_covers < v->max);
+    v->covers[v->n_covers++] = (struct view_cover){path, open(path, O_PATH | O_CLOEXEC)};
 }
 
 // --- what is mounted for the task
@@ -100,7 +106,7 @@ static int attach_all(struct view *v, const struct copy *copies, det_err *err)
         rc = place_make(v, c->mount->path, c->is_dir, err);
         if (c->mount->asked) become_user(s, true);
         if (!rc) rc = mount_attach(c->fd, c->mount->path, err);
-        if (!c->mount->read_only) view_add(v, v->own, &v->n_own, c->mount->path);
+        if (!c->mount->read_only) view_add_own(v, c->mount->path);
     }
     return rc;
 }
@@ -111,9 +117,11 @@ static int cover(struct view *v, const char *path, det_err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) return det_ok(err); // nothing to see there
-    view_add(v, v->own, &v->n_own, path);
-    view_add(v, v->sealed, &v->n_sealed, path);
-    return mount_tmpfs(path, "mode=0755", err);
+    int rc = mount_tmpfs(path, "mode=0755", err);
+    if (rc) return rc;
+    view_add_own(v, path);
+    view_add_cover(v, path);
+    return det_ok(err);
 }
 
 static int cover_all(struct view *v, const char *const *paths, size_t n, det_err *err)
@@ -163,11 +171,12 @@ static int make_strict(struct view *v, det_err *err)
     return rc ? rc : cover_run(v, err);
 }
 
-// One that was covered in turn cannot be reached, and need not be.
+// Nothing depends on it but that nobody is misled into keeping files there. Those that went away
+// with an old root cannot be sealed, and need not be.
 static void seal(const struct view *v)
 {
-    for (size_t i = 0; i < v->n_sealed; i++)
-        mount_restrict(AT_FDCWD, v->sealed[i], (struct mount_flags){.read_only = true}, NULL);
+    for (size_t i = 0; i < v->n_covers; i++)
+        mount_restrict(v->covers[i].fd, "", (struct mount_flags){.read_only = true}, NULL);
 }
 
 // --- all of it
@@ -179,7 +188,7 @@ static int hide(struct view *v, det_err *err)
     int rc = mountinfo_find(&v->arena, s->hidden.items, s->hidden.n, &aliases, err);
     v->max = 2 * (s->hidden.n + s->covered.n + s->mounts.n + aliases.n) + 64;
     v->own = arena_array(&v->arena, v->max, sizeof *v->own);
-    v->sealed = arena_array(&v->arena, v->max, sizeof *v->sealed);
+    v->covers = arena_array(&v->arena, v->max, sizeof *v->covers);
     if (!rc) rc = cover_all(v, s->hidden.items, s->hidden.n, err);
     return rc ? rc : cover_all(v, aliases.items, aliases.n, err);
 }
@@ -204,6 +213,8 @@ int view_build(const struct sandbox *s, det_err *err)
     if (!rc) seal(&v);
     for (size_t i = 0; i < s->mounts.n; i++)
         if (copies[i].fd >= 0) close(copies[i].fd);
+    for (size_t i = 0; i < v.n_covers; i++)
+        if (v.covers[i].fd >= 0) close(v.covers[i].fd);
     arena_done(&v.arena);
     return rc;
 }

@@ -14,12 +14,16 @@ struct view {
     struct arena arena;
     const char **own; // directories of the task alone, in which names can be made
     size_t n_own;
-    const char **sealed; // directories in memory that become read-only in the end
-    size_t n_sealed;
+    struct view_cover {
+        const char *path;
+        int fd; // of its own mount, whatever comes to lie over it
+    } *covers; // directories in memory; they become read-only in the end
+    size_t n_covers;
     size_t max; // of both
 };
 
-void view_add(struct view *v, const char **list, size_t *n, const char *path);
+void view_add_own(struct view *v, const char *path);
+void view_add_cover(struct view *v, const char *path); // which has just been mounted
 
 // --- mount.c: the calls of the kernel
 

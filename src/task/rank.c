@@ -152,7 +152,7 @@ static _Noreturn void run_child(const struct plan *p)
     const char *what;
     sigemptyset(&none);
     setsid();
-    int null = open("/dev/null", O_RDONLY);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(null, 0);
     dup2(p->output[0], 1);
     dup2(p->output[1], 2);

@@ -73,9 +73,11 @@ def expect(what, got, wanted):
 
 
 class Master:
-    def __init__(self, det, *args, data=None):
+    def __init__(self, det, *args, data=None, uid=None, env=None):
         self.det = det
         self.args = args
+        self.who = {'user': uid, 'group': uid, 'extra_groups': []} if uid else {}
+        self.env = env
         self.own = data is None
         self.data = data or tempfile.mkdtemp(prefix='det-e2e-')
         self.log = open(os.path.join(self.data, 'stderr.txt'), 'ab')
@@ -107,7 +109,7 @@ class Master:
 
     def start(self):
         command = [self.det, 'master', '--data', self.data, '--port', '0', *self.args]
-        self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL, env=self.env, **self.who)
 
         def is_up():
             if self.process.poll() is not None:

@@ -76,8 +76,8 @@ static void test_strict__lets_write_only_where_allowed(void **state)
                      "echo 1 > $f && echo $f; done; ls /tmp | grep -v det-test",
                      own);
     setenv("HOME", "/home/of-nobody", 1);
-    w->spec.sandbox.covered.items = (const char *[]){"/home", "/root"};
-    w->spec.sandbox.covered.n = 2;
+    w->spec.sandbox.covered.items = (const char *[]){"/home", "/root", "/home/of-nobody"};
+    w->spec.sandbox.covered.n = 3;
     expect_lines(w, SANDBOX_STRICT, script,
                  arena_printf(&w->arena,
                               "/tmp/x\n/var/tmp/y\n/home/of-nobody/z\nown\n%s/x\n/dev/shm/x\n"
