@@ -58,6 +58,9 @@ if(DET_TESTS)
   add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
            $<TARGET_FILE:det> 1000)
   set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME e2e_master_lost_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_lost.py
+           $<TARGET_FILE:det> 200 test_reports_survive_the_death_of_everybody)
+  set_tests_properties(e2e_master_lost_long PROPERTIES LABELS long TIMEOUT 3600)
   add_test(NAME e2e_search_kills_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/search_kills.py
            $<TARGET_FILE:det> 50)
   set_tests_properties(e2e_search_kills_long PROPERTIES LABELS long TIMEOUT 3600)
@@ -168,6 +171,8 @@ endif()
 if(DET_TESTS AND NOT DET_FUZZ)
   add_executable(example_generic examples/generic/train.c)
   target_link_libraries(example_generic PRIVATE det_shared)
+  add_executable(test_reporter tests/e2e/models/reporter.c) # for tests/e2e/master_lost.py
+  target_link_libraries(test_reporter PRIVATE det_shared)
   add_dependencies(test_client_examples example_generic)
   target_compile_definitions(test_client_examples PRIVATE EXAMPLE_C="$<TARGET_FILE:example_generic>")
 endif()

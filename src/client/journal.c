@@ -145,10 +145,11 @@ static int peek_line(struct journal *j, struct str *out, det_err *err)
 {
     char piece[READ_BYTES];
     int64_t size = published_size(j);
-    for (;;) {
+    for (size_t n_seen = j->n_given;;) {
         struct str have = buf_str(&j->ahead);
         const char *begin = have.ptr + j->n_given;
-        const char *end = have.len ? memchr(begin, '\n', have.len - j->n_given) : NULL;
+        const char *end = have.len ? memchr(have.ptr + n_seen, '\n', have.len - n_seen) : NULL;
+        n_seen = have.len;
         if (end) {
             *out = (struct str){begin, (size_t)(end - begin)};
             return 1;
