@@ -2,8 +2,8 @@
 //
 // Rank 0 makes the memory, and hands its descriptor to whoever connects to a socket in the abstract
 // namespace, which is named after the job. Neither has a name in a file system, so there is nothing
-// to remove, however the ranks end. Only processes of the same user that are in sight are talked to:
-// one of another sandbox has no number here.
+// to remove, however the ranks end. Only processes of the same user that are in sight are talked
+// to: one of another sandbox has no number here.
 #include "dist/shared.h"
 
 #include "base/hash.h"

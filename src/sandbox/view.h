@@ -17,7 +17,7 @@ struct view {
     struct view_cover {
         const char *path;
         int fd; // of its own mount, whatever comes to lie over it
-    } *covers; // directories in memory; they become read-only in the end
+    } * covers; // directories in memory; they become read-only in the end
     size_t n_covers;
     size_t max; // of both
 };

@@ -1,6 +1,6 @@
 // Reports as fast as it can, and keeps a record of what was acknowledged to it: the numbers of the
-// reports, 8 bytes each, in the file that $ACKNOWLEDGED names. Ends only by being killed; a second run
-// fails at once.
+// reports, 8 bytes each, in the file that $ACKNOWLEDGED names. Ends only by being killed; a second
+// run fails at once.
 #include "det/client.h"
 
 #include <fcntl.h>
@@ -20,8 +20,10 @@ int main(void)
     fflush(stdout);
     for (int64_t i = 1;; i++) {
         bool validates = i % 100 == 0;
-        int rc = validates ? det_core_report_validation_metrics(core, i, DET_METRICS({"loss", 1.0 / (double)i}), &err)
-                           : det_core_report_training_metrics(core, i, DET_METRICS({"loss", 1.0}), &err);
+        int rc = validates
+                     ? det_core_report_validation_metrics(
+                           core, i, DET_METRICS({"loss", 1.0 / (double)i}), &err)
+                     : det_core_report_training_metrics(core, i, DET_METRICS({"loss", 1.0}), &err);
         if (rc) {
             fprintf(stderr, "%s\n", err.msg);
             return 2;
