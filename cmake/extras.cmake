@@ -58,6 +58,13 @@ if(DET_TESTS)
   add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
            $<TARGET_FILE:det> 1000)
   set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)
+  foreach(mode none strict users) # the usual one is private
+    foreach(test trial master_faults generic_api search_kills)
+      add_test(NAME e2e_${test}_${mode} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${test}.py $<TARGET_FILE:det>)
+      set_tests_properties(e2e_${test}_${mode} PROPERTIES LABELS long TIMEOUT 1800
+                           ENVIRONMENT DET_TEST_ISOLATION=${mode})
+    endforeach()
+  endforeach()
   add_test(NAME e2e_master_lost_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_lost.py
            $<TARGET_FILE:det> 200 test_reports_survive_the_death_of_everybody)
   set_tests_properties(e2e_master_lost_long PROPERTIES LABELS long TIMEOUT 3600)

@@ -156,13 +156,10 @@ static void add_limits(const struct master *m, int64_t token, struct confinement
 
 // Compiled trials and the like are kept between runs, apart from those of other users: what one of
 // them puts there is run by the next task.
-static void add_cache(const struct master *m, const struct live_experiment *e,
-                      struct confinement *c)
+static void add_cache(const struct master *m, struct confinement *c)
 {
-    const char *dir =
-        arena_printf(c->arena, "%s/users/%lld/cache", m->data_dir, (long long)e->row.user_id);
     if (!m->isolation->home) return;
-    add_own(c, dir);
+    add_own(c, c->cache);
     c->sandbox.mounts.items[c->sandbox.mounts.n - 1].path =
         arena_printf(c->arena, "%s/.cache", m->isolation->home);
 }
@@ -208,13 +205,15 @@ void confine(const struct live_allocation *a, struct confinement *c)
     if (s->mode == SANDBOX_NONE) return;
     s->shm_bytes = e->cfg.resources.shm_bytes.is_set ? e->cfg.resources.shm_bytes.value : 0;
     s->guarded = s->mode == SANDBOX_STRICT && !(owner && owner->is_admin);
+    c->cache =
+        arena_printf(c->arena, "%s/users/%lld/cache", m->data_dir, (long long)e->row.user_id);
     hide(c, m->data_dir);
     hide(c, i->config);
     if (s->mode == SANDBOX_STRICT) {
         cover(c, "/home");
         cover(c, "/root");
         cover(c, i->home);
-        add_cache(m, e, c);
+        add_cache(m, c);
     }
     if (s->mode == SANDBOX_USERS && owner) {
         c->username = arena_strdup(c->arena, owner->username);
@@ -275,6 +274,9 @@ static int become(struct confinement *c, det_err *err)
     for (int i = 0; i < n; i++)
         s->groups.items[i] = groups[i];
     c->home = arena_strdup(c->arena, user.pw_dir);
+    struct stat st;
+    c->is_homeless = stat(c->home, &st) || st.st_uid != user.pw_uid;
+    if (c->is_homeless) add_own(c, c->cache);
     c->username = user.pw_name ? arena_strdup(c->arena, user.pw_name) : c->username;
     return det_ok(err);
 }

@@ -51,8 +51,10 @@ struct confinement {
     struct sandbox sandbox;
     const char *username;    // SANDBOX_USERS: of the owner
     struct agent_user link;  // uid 0: none
+    const char *cache;       // of the owner: apart from that of others
     const char *home;        // set by confine_prepare(): of the Unix user; NULL: as it is
-    const char *own_dirs[4]; // to be made, and to be given to the Unix user, up to a NULL
+    bool is_homeless;        // the same: he has no directory of his own
+    const char *own_dirs[5]; // to be made, and to be given to the Unix user, up to a NULL
 };
 
 void confine(const struct live_allocation *a, struct confinement *out);

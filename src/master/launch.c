@@ -58,6 +58,7 @@ static void add_person(struct strings *s, const struct confinement *c)
 {
     if (!c->home) return;
     add_variable(s, "HOME", c->home);
+    if (c->is_homeless) add_variable(s, "XDG_CACHE_HOME", c->cache);
     if (!c->username) return;
     add_variable(s, "USER", c->username);
     add_variable(s, "LOGNAME", c->username);
@@ -188,16 +189,29 @@ struct prepare {
 };
 
 // bind_mounts of a configuration, where tasks are not isolated: links in the working directory.
+static int make_link(struct prepare *p, int dir, const char *name, const char *target, det_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    int parent = -1;
+    if (slash) {
+        const char *folder = arena_strndup(&p->arena, name, (size_t)(slash - name));
+        int rc = dir_open_below(dir, folder, DIR_CREATE, &parent, err);
+        if (rc) return det_wrap(err, "bind_mounts");
+    }
+    bool made = !symlinkat(target, slash ? parent : dir, slash ? slash + 1 : name);
+    int error = errno;
+    if (parent >= 0) close(parent);
+    if (made || error == EEXIST) return det_ok(err);
+    return det_fail(err, DET_EINVAL, "bind_mounts: cannot link '%s' to '%s': %s", name, target,
+                    strerror(error));
+}
+
 static int make_links(struct prepare *p, det_err *err)
 {
     int dir = -1;
     int rc = dir_open(p->workdir, 0, &dir, err);
-    for (size_t i = 0; !rc && i < p->links.n; i += 2) {
-        const char *name = p->links.items[i], *target = p->links.items[i + 1];
-        if (symlinkat(target, dir, name) < 0 && errno != EEXIST)
-            rc = det_fail(err, DET_EINVAL, "bind_mounts: cannot link '%s' to '%s': %s", name,
-                          target, strerror(errno));
-    }
+    for (size_t i = 0; !rc && i < p->links.n; i += 2)
+        rc = make_link(p, dir, p->links.items[i], p->links.items[i + 1], err);
     struct stat st;
     p->has_hook = !rc && !fstatat(dir, "startup-hook.sh", &st, 0);
     if (dir >= 0) close(dir);
@@ -270,16 +284,27 @@ void launch_close(struct master *m)
     loop_timer_clear(m->loop, &m->launch_timer);
 }
 
-static void add_links(struct prepare *p, const struct exp_config *cfg)
+// Only below the working directory; of the others the log tells that they are missing.
+static void add_links(struct prepare *p, struct live_trial *t)
 {
+    const struct exp_config *cfg = &t->experiment->cfg;
+    struct db_tx *tx = NULL;
     p->links.arena = &p->arena;
     for (size_t i = 0; i < cfg->bind_mounts.n; i++) {
         const struct bind_mount *b = &cfg->bind_mounts.items[i];
         const char *name = path_normal(&p->arena, b->container_path);
-        if (b->container_path[0] == '/' || !*name) continue; // only below the working directory
-        add(&p->links, name + 1);
-        add(&p->links, arena_strdup(&p->arena, b->host_path));
+        if (b->container_path[0] != '/' && *name) {
+            add(&p->links, name + 1);
+            add(&p->links, arena_strdup(&p->arena, b->host_path));
+            continue;
+        }
+        if (!tx) tx = db_tx_new(t->experiment->master->db);
+        logs_say(t, LOG_LEVEL_WARNING, tx,
+                 "bind_mounts: '%s' is not there: where tasks are not isolated, mounts are links, "
+                 "below the working directory only",
+                 b->container_path);
     }
+    if (tx) db_tx_submit_must(tx, NULL, NULL);
 }
 
 char *launch_workdir(const struct master *m, int64_t token)
@@ -303,7 +328,7 @@ void launch(struct live_allocation *a)
     p->workdir = xstrdup(a->workdir);
     p->confinement.arena = &p->arena;
     confine(a, &p->confinement);
-    if (p->confinement.sandbox.mode == SANDBOX_NONE) add_links(p, &e->cfg);
+    if (p->confinement.sandbox.mode == SANDBOX_NONE) add_links(p, a->trial);
     arena_done(&arena);
     worker_run(m->worker, prepare, prepared, p);
 }

@@ -51,8 +51,11 @@ int cgroup_make(const struct sandbox_limits *l, det_err *err)
     static const char *const memory[] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const processes[] = {"pids.max", "pids.max"};
     int rc = 0;
-    if (l->memory_cgroup && l->memory_bytes)
+    if (l->memory_cgroup && l->memory_bytes) {
         rc = limit(l->memory_cgroup, memory, l->memory_bytes, err);
+        put(l->memory_cgroup, "memory.oom.group",
+            "1"); // version 2: all of the task ends, or nothing
+    }
     if (!rc && l->process_cgroup && l->n_processes)
         rc = limit(l->process_cgroup, processes, l->n_processes, err);
     return rc;

@@ -1,6 +1,7 @@
 // Unit rank.c: starts and watches one process of a task. Called by the shim.
 #include "task/shim.h"
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "sys/clock.h"
@@ -75,7 +76,32 @@ static const char *slot_ids(const struct task_spec *spec, struct arena *arena)
     return entry;
 }
 
-// Ours, without what belongs to us as a program of det; then what the task was given.
+// What programs need to know of the machine, but nothing that somebody may have meant for himself.
+// A name that ends with '*' stands for all that begin so.
+static const char *const public_names[] = {
+    "PATH",  "HOME",  "USER",  "LOGNAME", "SHELL",           "LANG",        "LANGUAGE",
+    "LC_*",  "TZ",    "TERM",  "CC",      "LD_LIBRARY_PATH", "CUDA*",       "NVIDIA*",
+    "ROCM*", "HIP_*", "OMP_*", "MKL_*",   "http_proxy",      "https_proxy", "no_proxy"};
+
+static bool is_public(const char *entry)
+{
+    for (size_t i = 0; i < STATIC_LEN(public_names); i++) {
+        struct str name = str_from(public_names[i]);
+        bool is_family = str_ends(name, STR("*"));
+        name.len -= is_family;
+        if (str_starts(str_from(entry), name) && (is_family || entry[name.len] == '=')) return true;
+    }
+    return false;
+}
+
+// DET_*: of us as a program of det.
+static bool is_inherited(const struct sandbox *s, const char *entry)
+{
+    bool is_for_others = s->guarded || s->mode == SANDBOX_USERS;
+    return !str_starts(str_from(entry), STR("DET_")) && (!is_for_others || is_public(entry));
+}
+
+// Ours, as far as it is for the task; then what the task was given.
 static char **make_env(const struct ranks *all, int64_t rank, struct arena *arena)
 {
     enum { OUR_OWN = 20 };
@@ -86,7 +112,7 @@ static char **make_env(const struct ranks *all, int64_t rank, struct arena *aren
     size_t cap = n + spec->env.n + OUR_OWN;
     struct env e = {.arena = arena, .items = arena_array(arena, cap, sizeof *e.items)};
     for (size_t i = 0; i < n; i++)
-        if (!str_starts(str_from(environ[i]), STR("DET_"))) env_set(&e, environ[i]);
+        if (is_inherited(&spec->sandbox, environ[i])) env_set(&e, environ[i]);
     for (size_t i = 0; i < spec->env.n; i++)
         env_set(&e, spec->env.items[i]);
     env_set(&e, slot_ids(spec, arena));

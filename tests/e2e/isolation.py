@@ -35,9 +35,7 @@ while True: time.sleep(1)
 
 # Open by design: a private sandbox leaves the file system as it is, and tasks of one user are not kept apart.
 FILE_SYSTEM = {'read_the_home_directory', 'write_in_the_home_directory', 'write_in_the_system', 'write_in_tmp_of_others',
-               'talk_to_those_who_start_programs', 'read_files_of_others'}
-# There the home is an empty one, and /tmp: the test looks where what was written has gone.
-PRETENDED = {'write_in_the_home_directory', 'write_in_tmp_of_others'}
+               'talk_to_those_who_start_programs', 'read_files_of_others', 'find_secrets_in_its_environment'}
 
 
 def remove(base):
@@ -148,7 +146,7 @@ class Case:
 def holds(case, found, open_ones):
     """Only what is open by design is open, nobody was harmed, and nothing is left of it."""
     really = {name: what for name, what in found.items() if what is not None}
-    if os.path.exists(f'{case.home}/.hostile') is False:
+    if not os.path.exists(f'{case.home}/.hostile'):  # in a home of the task's own
         really.pop('write_in_the_home_directory', None)
     if not os.path.exists('/tmp/det-hostile-tmp'):
         really.pop('write_in_tmp_of_others', None)
@@ -157,12 +155,13 @@ def holds(case, found, open_ones):
     expect('number of ways', len(found) >= 40, True)
 
 
-def check(det, uid, *args, users=1, open_ones=(), link=None):
+def check(det, uid, mode, *args, users=1, open_ones=(), link=None):
     with Case(det, uid, *args) as case:
         m = case.m
         token = None
         if users > 1:
             token = case.login('bob')
+        expect('mode', m.get('master/info')['isolation'], mode)
         if link:
             for name, number in link.items():
                 user = next(u['id'] for u in m.get('users')['users'] if u['username'] == name)
@@ -175,10 +174,6 @@ def check(det, uid, *args, users=1, open_ones=(), link=None):
         wait_for(lambda: len(os.listdir(f'{m.data}/run')) == len(victims), 'the directory of the hostile task to go')
         wait_for(lambda: len(os.listdir(f'{m.data}/work')) == len(victims), 'its working directory to go')
         return {name for name, what in found.items() if what is not None}
-
-
-def mode_of(case):
-    return case.m.get('master/info')['isolation']
 
 
 def test_none_is_open_for_comparison(det):
@@ -196,24 +191,24 @@ def test_none_is_open_for_comparison(det):
 
 
 def test_private_of_root(det):
-    check(det, 0, open_ones=FILE_SYSTEM)
+    check(det, 0, 'private', open_ones=FILE_SYSTEM)
 
 
 def test_private_of_another_user(det):
-    check(det, NOBODY, open_ones=FILE_SYSTEM)
+    check(det, NOBODY, 'private', open_ones=FILE_SYSTEM)
 
 
 def test_strict_of_root(det):
-    check(det, 0, users=2)
+    check(det, 0, 'strict', users=2)
 
 
 def test_strict_of_another_user(det):
-    check(det, NOBODY, users=2)
+    check(det, NOBODY, 'strict', users=2)
 
 
 def test_users(det):
     """The rest of the file system is as the Unix user sees it."""
-    check(det, 0, '--isolation', 'users', users=2, link={'admin': 1, 'bob': NOBODY},
+    check(det, 0, 'users', '--isolation', 'users', users=2, link={'admin': 1, 'bob': NOBODY},
           open_ones={'write_in_tmp_of_others', 'talk_to_those_who_start_programs'})
 
 

@@ -96,6 +96,11 @@ def use_descriptors_left_open():
     return extra
 
 
+@way
+def find_secrets_in_its_environment():
+    return os.environ['SECRET_OF_THE_MASTER']
+
+
 # --- the master's files
 
 @way
