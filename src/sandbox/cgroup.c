@@ -65,7 +65,7 @@ int cgroup_join(const struct sandbox_limits *l)
 {
     int error = l->memory_cgroup ? put(l->memory_cgroup, "cgroup.procs", "0") : 0;
     bool is_other = l->process_cgroup &&
-                    (!l->memory_cgroup || strcmp(l->memory_cgroup, l->process_cgroup) != 0);
+                    (!l->memory_cgroup || !str_eqz(str_from(l->memory_cgroup), l->process_cgroup));
     if (!error && is_other) error = put(l->process_cgroup, "cgroup.procs", "0");
     return error;
 }

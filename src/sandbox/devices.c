@@ -27,7 +27,7 @@ static const struct {
 static bool is_wanted(const char *name)
 {
     for (size_t i = 0; i < STATIC_LEN(plain); i++)
-        if (!strcmp(name, plain[i])) return true;
+        if (str_eqz(str_from(name), plain[i])) return true;
     for (size_t i = 0; i < STATIC_LEN(accelerators); i++)
         if (str_starts(str_from(name), str_from(accelerators[i]))) return true;
     return false;

@@ -68,9 +68,11 @@ bool guard_allows(const struct sandbox *s, const char *path, bool read_only)
     struct str rest = str_from(path), top;
     for (size_t i = 0; i < s->covered.n; i++) {
         const char *home = s->covered.items[i];
-        if (!strcmp(path, home) || inside(home, path).ptr) return false; // shows what is covered
+        if (str_eqz(str_from(path), home) || inside(home, path).ptr)
+            return false; // shows what is covered
         struct str below = inside(path, home);
-        if (below.ptr && strcmp(home, "/home") != 0 && !obeys(HOME, below, read_only)) return false;
+        if (below.ptr && !str_eqz(str_from(home), "/home") && !obeys(HOME, below, read_only))
+            return false;
     }
     str_cut(&rest, '/');
     if (!rest.len) return false;

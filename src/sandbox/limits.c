@@ -63,7 +63,7 @@ static const char *own_path(const struct mount_entry *e, const char *controller,
             path = arena_strndup(arena, line.ptr + n_root, line.len - n_root);
     }
     buf_done(&text);
-    return path && !strcmp(path, "/") ? "" : path;
+    return path && str_eqz(str_from(path), "/") ? "" : path;
 }
 
 // --- version 2

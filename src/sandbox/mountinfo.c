@@ -75,7 +75,7 @@ static const struct mount_entry *mount_of(const struct mount_entries *all, const
 static void add(struct mount_names *names, const char *path)
 {
     for (size_t i = 0; i < names->n; i++)
-        if (!strcmp(names->items[i], path)) return;
+        if (str_eqz(str_from(names->items[i]), path)) return;
     names->items[names->n++] = path;
 }
 
@@ -96,7 +96,7 @@ static void add_aliases(const struct mount_entries *all, const char *dir, struct
         const char *rest = below(inside, e->root);
         if (e == own || !rest || !str_eq(e->device, own->device)) continue;
         const char *alias = arena_printf(arena, "%s%s", e->point, rest);
-        if (strcmp(alias, dir) != 0 && same_file(alias, dir)) add(out, alias);
+        if (!str_eqz(str_from(alias), dir) && same_file(alias, dir)) add(out, alias);
     }
 }
 
@@ -110,8 +110,8 @@ int mountinfo_find(struct arena *arena, const char *const *dirs, size_t n_dirs,
         (struct mount_names){arena_array(arena, all.n * (n_dirs + 1) + 1, sizeof *out->items), 0};
     for (size_t i = 0; i < all.n; i++) {
         const struct mount_entry *e = &all.items[i];
-        bool shows_processes = str_eqz(e->type, "proc") && strcmp(e->point, "/proc") != 0;
-        bool shows_devices = str_eqz(e->type, "devtmpfs") && strcmp(e->point, "/dev") != 0;
+        bool shows_processes = str_eqz(e->type, "proc") && !str_eqz(str_from(e->point), "/proc");
+        bool shows_devices = str_eqz(e->type, "devtmpfs") && !str_eqz(str_from(e->point), "/dev");
         if ((shows_processes || shows_devices) && *e->point) add(out, e->point);
     }
     for (size_t i = 0; i < n_dirs; i++)

@@ -111,7 +111,7 @@ static bool is_own(const struct view *v, const char *path)
     for (size_t i = 0; i < v->n_own; i++)
         if (path_is_inside(path, v->own[i])) return true;
     for (size_t i = 0; i < v->n_covers; i++)
-        if (!strcmp(*path ? path : "/", v->covers[i].path)) return true;
+        if (str_eqz(str_from(*path ? path : "/"), v->covers[i].path)) return true;
     return false;
 }
 
