@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-void view_add_own(struct view *v, const char *path)
+static void add_own(struct view *v, const char *path)
 {
     ASSERT(v->n_own < v->max);
     v->own[v->n_own++] = path;
@@ -106,7 +106,7 @@ static int attach_all(struct view *v, const struct copy *copies, det_err *err)
         rc = place_make(v, c->mount->path, c->is_dir, err);
         if (c->mount->asked) become_user(s, true);
         if (!rc) rc = mount_attach(c->fd, c->mount->path, err);
-        if (!c->mount->read_only) view_add_own(v, c->mount->path);
+        if (!c->mount->read_only) add_own(v, c->mount->path);
     }
     return rc;
 }
@@ -119,7 +119,7 @@ static int cover(struct view *v, const char *path, det_err *err)
     if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) return det_ok(err); // nothing to see there
     int rc = mount_tmpfs(path, "mode=0755", err);
     if (rc) return rc;
-    view_add_own(v, path);
+    add_own(v, path);
     view_add_cover(v, path);
     return det_ok(err);
 }

@@ -22,7 +22,6 @@ struct view {
     size_t max; // of both
 };
 
-void view_add_own(struct view *v, const char *path);
 void view_add_cover(struct view *v, const char *path); // which has just been mounted
 
 // --- mount.c: the calls of the kernel
