@@ -43,7 +43,7 @@ if(DET_TESTS)
        ${PROJECT_SOURCE_DIR}/tests/e2e/*.py)
   list(FILTER scripts EXCLUDE REGEX "/(lib\\.sh|check_outputs\\.py|interrupt\\.py)$") # called by tests
   if(DET_FUZZ) # there is no library
-    list(FILTER scripts EXCLUDE REGEX "/(install|examples_local)\\.sh$")
+    list(FILTER scripts EXCLUDE REGEX "/(install\\.sh|examples_local\\.sh|master_inference\\.py)$")
   endif()
   foreach(script ${scripts})
     get_filename_component(test ${script} NAME_WE)
@@ -68,6 +68,9 @@ if(DET_TESTS)
   add_test(NAME e2e_master_lost_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_lost.py
            $<TARGET_FILE:det> 200 test_reports_survive_the_death_of_everybody)
   set_tests_properties(e2e_master_lost_long PROPERTIES LABELS long TIMEOUT 3600)
+  add_test(NAME e2e_master_connections_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_connections.py
+           $<TARGET_FILE:det> many)
+  set_tests_properties(e2e_master_connections_long PROPERTIES LABELS long TIMEOUT 3600)
   add_test(NAME e2e_search_kills_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/search_kills.py
            $<TARGET_FILE:det> 50)
   set_tests_properties(e2e_search_kills_long PROPERTIES LABELS long TIMEOUT 3600)

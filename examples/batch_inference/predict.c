@@ -2,9 +2,10 @@
 //
 //     predict [CONFIG]
 //
-// In a job the configuration is that of the job. The model is made with the hyperparameters that
-// are in the checkpoint; predictions have the order of the dataset, whatever the batches are and
-// however many slots share them (det-launch --slots 8 ./predict ...).
+// In a job the configuration is that of the job, and the checkpoint is the best one of a trial of
+// the cluster. The model is made with the hyperparameters that are in the checkpoint; predictions
+// have the order of the dataset, whatever the batches are and however many slots share them
+// (det-launch --slots 8 ./predict ...).
 #include <det/det.h>
 #include <errno.h>
 #include <math.h>
@@ -19,6 +20,15 @@ static det_loader *images(const det_config *data)
         det_transform_to_tensor(), det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081)));
     return det_loader_new(det_data_mnist(det_config_str(data, "images"), .transform = transform),
                           .batch_size = det_config_int(data, "batch_size"));
+}
+
+static det_trial *trained(det_trainer *trainer, const det_config *data)
+{
+    if (!det_config_has(data, "checkpoint"))
+        return det_load_checkpoint_trial(trainer, &MNistTrial,
+                                         .trial_id = det_config_int(data, "trial_id"));
+    return det_load_checkpoint_trial(trainer, &MNistTrial,
+                                     .directory = det_config_str(data, "checkpoint"));
 }
 
 // logp: (images, classes). One line per image: its number, the likeliest class, how likely it is.
@@ -45,8 +55,7 @@ int main(int argc, char **argv)
     det_err err;
     det_trainer *trainer = det_init(.config = argc > 1 ? argv[1] : NULL);
     const det_config *data = trainer ? det_data_config(trainer) : NULL;
-    det_trial *trial = det_load_checkpoint_trial(
-        trainer, &MNistTrial, trainer ? det_config_str(data, "checkpoint") : NULL);
+    det_trial *trial = trainer ? trained(trainer, data) : NULL;
     det_tensor *logp = trial ? det_predict(trainer, trial, images(data)) : NULL;
     const char *output = logp ? det_config_str(data, "output") : "";
     int rc = det_check(&err);

@@ -121,10 +121,23 @@ DET_API int64_t det_shard_batch_size(const det_trainer *trainer, int64_t global_
 // Makes a trial; it belongs to the trainer.
 DET_API det_trial *det_build_trial(det_trainer *trainer, const det_trial_ops *ops);
 
+// Which checkpoint: one of these.
+typedef struct det_checkpoint_source {
+    const char *directory; // that it is in
+    // In a job of a cluster, through the master: the best checkpoint of a trial by the searcher's
+    // metric, the latest if it has none. The trial must belong to the user whose job it is.
+    int64_t trial_id;
+    const char *uuid; // the same for exactly this checkpoint
+} det_checkpoint_source;
+
 // The same from a checkpoint: hyperparameters and configuration are those it was trained with (data
-// settings of the trainer come before them), models have its weights. checkpoint is its directory.
-DET_API det_trial *det_load_checkpoint_trial(det_trainer *trainer, const det_trial_ops *ops,
-                                             const char *checkpoint);
+// settings of the trainer come before them), models have its weights.
+//     det_load_checkpoint_trial(trainer, &OneVar, .trial_id = 777)
+//     det_load_checkpoint_trial(trainer, &OneVar, .directory = "checkpoints/newest")
+#define det_load_checkpoint_trial(trainer, ops, ...) \
+    det_load_checkpoint_trial_with(trainer, ops, (det_checkpoint_source){__VA_ARGS__})
+DET_API det_trial *det_load_checkpoint_trial_with(det_trainer *trainer, const det_trial_ops *ops,
+                                                  det_checkpoint_source source);
 
 typedef enum det_checkpoint_policy {
     DET_CHECKPOINT_BEST, // after a validation that is the best so far (or if no metric is known)

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/safe.h"
 #include "det/err.h"
 
 // Exit statuses, the same for all programs and commands.
@@ -80,9 +81,11 @@ void help_man_section(const struct command *c, struct buf *out);
 // "  name   first sentence of its help"
 void help_summary(const struct command *c, struct buf *out);
 
-// --- messages: data to stdout, the rest to stderr
+// --- messages: data to stdout, the rest to stderr. All of it is made harmless for terminals
+// (base/safe.h); use safe_add() for the parts of a line that must not contain another line.
 
 void print_data(struct str text);
+void print_log(struct str text); // the same, with its colours
 
 // "det: ..." and a newline, in red on a terminal.
 void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

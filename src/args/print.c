@@ -17,17 +17,36 @@ static bool has_colours(void)
     return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
+static void write_out(FILE *file, struct buf *text)
+{
+    fwrite(buf_str(text).ptr, 1, text->len, file);
+    buf_done(text);
+}
+
 static void print_coloured(const char *colour, struct str text)
 {
+    struct buf out = BUF_INIT(SIZE_MAX);
     if (!text.len) return;
     if (text.ptr[text.len - 1] == '\n') text.len--;
     bool colours = has_colours();
-    fprintf(stderr, "%s%.*s%s\n", colours ? colour : "", STR_ARG(text), colours ? PLAIN : "");
+    if (colours) buf_addz(&out, colour);
+    safe_add(&out, text, SAFE_LINES);
+    buf_addz(&out, colours ? PLAIN "\n" : "\n");
+    write_out(stderr, &out);
 }
 
 void print_data(struct str text)
 {
-    fwrite(text.ptr, 1, text.len, stdout);
+    struct buf out = BUF_INIT(SIZE_MAX);
+    safe_add(&out, text, SAFE_LINES);
+    write_out(stdout, &out);
+}
+
+void print_log(struct str text)
+{
+    struct buf out = BUF_INIT(SIZE_MAX);
+    safe_add(&out, text, SAFE_COLOURS);
+    write_out(stdout, &out);
 }
 
 // "det: disk full". The program's name is that of its file.

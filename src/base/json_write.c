@@ -59,14 +59,14 @@ void json_close(struct json_writer *w)
     w->has_items = true;
 }
 
-static void add_escaped(struct buf *out, unsigned char c)
+static void add_escaped(struct buf *out, int32_t c)
 {
     static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    const char *hit = strchr(names, c);
-    if (c && hit)
+    const char *hit = c && c < 0x80 ? strchr(names, c) : NULL;
+    if (hit)
         buf_printf(out, "\\%c", letters[hit - names]);
     else
-        buf_printf(out, "\\u%04x", c);
+        buf_printf(out, "\\u%04x", (unsigned)c);
 }
 
 static void add_quoted(struct buf *out, struct str rest)
@@ -76,7 +76,7 @@ static void add_quoted(struct buf *out, struct str rest)
     while (rest.len) {
         const char *at = rest.ptr;
         int32_t c = utf8_next(&rest);
-        bool plain = c >= 0x20 && c != '"' && c != '\\';
+        bool plain = c >= 0x20 && c != '"' && c != '\\' && (c < 0x7F || !utf8_is_control(c));
         if (plain) {
             good.len += (size_t)(rest.ptr - at);
             continue;
@@ -85,7 +85,7 @@ static void add_quoted(struct buf *out, struct str rest)
         if (c < 0)
             buf_addz(out, "\xEF\xBF\xBD");
         else
-            add_escaped(out, (unsigned char)c);
+            add_escaped(out, c);
         good = (struct str){rest.ptr, 0};
     }
     buf_add(out, good.ptr, good.len);

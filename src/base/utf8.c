@@ -37,6 +37,28 @@ int32_t utf8_next(struct str *rest)
     return point;
 }
 
+bool utf8_is_control(int32_t point)
+{
+    static const struct {
+        int32_t first, last;
+    } ranges[] = {
+        {0x00, 0x1F},     {0x7F, 0x9F},     {0x061C, 0x061C}, {0x200E, 0x200F},
+        {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFEFF, 0xFEFF},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && point >= ranges[i].first; i++)
+        if (point <= ranges[i].last) return true;
+    return false;
+}
+
+bool utf8_has_control(struct str s)
+{
+    while (s.len) {
+        int32_t c = utf8_next(&s);
+        if (c < 0 || utf8_is_control(c)) return true;
+    }
+    return false;
+}
+
 bool utf8_valid(struct str s)
 {
     while (s.len)

@@ -18,8 +18,7 @@ static void new_line(struct buf *out, int indent)
 
 static bool is_printable(int32_t c)
 {
-    return (c >= 0x20 && c < 0x7F) ||
-           (c >= 0xA0 && c < 0xFFFE && c != 0x2028 && c != 0x2029 && c != 0xFEFF) || c >= 0x10000;
+    return c >= 0 && !utf8_is_control(c) && c != 0xFFFE && c != 0xFFFF;
 }
 
 static bool all_printable(struct str text, int32_t besides)

@@ -14,11 +14,11 @@ static const struct doc *check_text(struct arena *arena, struct str text,
     if (job) {
         struct job_config cfg;
         int rc = job_config_read(arena, text, opts, &cfg, diags);
-        return rc ? NULL : job_config_write(arena, &cfg, true);
+        return rc ? NULL : job_config_write(arena, &cfg, CONFIG_OWNER);
     }
     struct exp_config cfg;
     int rc = exp_config_read(arena, text, opts, &cfg, diags);
-    return rc ? NULL : exp_config_write(arena, &cfg, true);
+    return rc ? NULL : exp_config_write(arena, &cfg, CONFIG_OWNER);
 }
 
 static int run_check(const struct call *call)

@@ -220,6 +220,7 @@ static int create_locally(const struct call *call, bool job)
     int status = EXIT_FAILED;
     if (home) setenv("DET_HOME", arena_printf(&arena, "%s/local", home), 1);
     unsetenv("DET_MASTER");
+    unsetenv("DETERMINED_MASTER");
     pid_t master = own_master_start(options, DIES_WITH_US);
     if (master) status = create_from_file(call, job);
     if (master && !own_master_stop(master)) status = EXIT_FAILED;

@@ -23,17 +23,13 @@ static bool make_folders(struct arena *arena, const char *path)
     return true;
 }
 
-// Every segment of the name, encoded, slashes between them.
-static const char *encode_path(struct remote *r, const char *name)
+static const char *encode_path(struct remote *r, struct str name)
 {
-    struct str rest = str_from(name);
-    const char *out = "";
-    while (rest.len) {
-        struct str part = str_cut(&rest, '/');
-        const char *text = arena_strndup(&r->arena, part.ptr, part.len);
-        out = arena_printf(&r->arena, "%s%s%s", out, *out ? "/" : "", remote_segment(r, text));
-    }
-    return out;
+    struct buf out = BUF_INIT(64 << 10);
+    http_encode_path(&out, name);
+    const char *copy = arena_strndup(&r->arena, buf_str(&out).ptr, out.len);
+    buf_done(&out);
+    return copy;
 }
 
 static bool download_files(struct remote *r, const struct doc *checkpoint, const char *dir)
@@ -50,7 +46,7 @@ static bool download_files(struct remote *r, const struct doc *checkpoint, const
         if (!f->key.len || name[f->key.len - 1] == '/') continue; // a folder
         const char *to = arena_printf(&r->arena, "%s/%s", dir, name);
         const char *from =
-            arena_printf(&r->arena, "/checkpoints/%s/files/%s", uuid, encode_path(r, name));
+            arena_printf(&r->arena, "/checkpoints/%s/files/%s", uuid, encode_path(r, f->key));
         if (!make_folders(&r->arena, to) || !remote_download(r, from, to)) return false;
     }
     struct buf line = BUF_INIT(8192);
@@ -92,33 +88,16 @@ static const char *latest_of_trial(struct remote *r, const char *trial)
     return *uuid ? uuid : NULL;
 }
 
-// Of those whose files there are; NULL after the error was printed.
 static const char *best_of_trial(struct remote *r, const char *trial)
 {
-    const struct doc *row =
-        doc_find(remote_get(r, "/trials/%s", remote_segment(r, trial)), "trial");
-    if (!row) return NULL;
-    const struct doc *e =
-        doc_find(remote_get(r, "/experiments/%lld", (long long)doc_whole(row, "experimentId")),
-                 "experiment");
-    const struct doc *smaller = doc_find(e, "smallerIsBetter");
-    bool down = !smaller || smaller->kind != DOC_BOOL || smaller->boolean;
-    const struct doc *list =
-        doc_find(remote_get(r, "/trials/%s/checkpoints?limit=-1&states=STATE_COMPLETED",
-                            remote_segment(r, trial)),
-                 "checkpoints");
-    const struct doc *best = NULL;
-    double least = 0, metric;
-    for (const struct doc *c = list ? list->first : NULL; c; c = c->next) {
-        const struct doc *value = doc_find(c, "searcherMetric");
-        if (!value || !doc_number(value, &metric)) continue;
-        if (!down) metric = -metric;
-        if (best && metric >= least) continue;
-        best = c;
-        least = metric;
-    }
-    if (list && !best) print_error("trial %s has no checkpoint that was validated", trial);
-    return best ? doc_text(best, "uuid") : NULL;
+    const struct doc *answer =
+        remote_get(r, "/trials/%s/best_checkpoint", remote_segment(r, trial));
+    const struct doc *best = doc_find(answer, "checkpoint"),
+                     *metric = doc_find(best, "searcherMetric");
+    if (!best) return NULL;
+    if (metric && metric->kind != DOC_NULL) return doc_text(best, "uuid");
+    print_error("trial %s has no checkpoint that was validated", trial);
+    return NULL;
 }
 
 static int run_checkpoint_download(const struct call *call)

@@ -64,6 +64,27 @@ static bool read_size(const struct call *call, const char *name, int64_t *out)
     return good;
 }
 
+// The settings, each from its option or its default.
+static bool read_settings(const struct call *call, struct arena *arena, struct master_settings *out)
+{
+    struct diag_list diags = DIAG_INIT(arena);
+    struct field_ctx ctx = {.arena = arena, .diags = &diags};
+    const struct field_table *t = &master_settings_table;
+    field_read(&ctx, t, NULL, out);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct field *f = &t->fields[i];
+        void *member = (char *)out + f->offset;
+        char *option = arena_strdup(arena, f->name);
+        for (char *c = option; *c; c++)
+            if (*c == '_') *c = '-';
+        if (f->type == FIELD_BOOL && call_option(call, option)) *(bool *)member = true;
+        if (f->type == FIELD_INT &&
+            !read_number(call, option, (int64_t)f->min, (int64_t)f->max, member))
+            return false;
+    }
+    return true;
+}
+
 static bool check_tls(const struct call *call)
 {
     bool has_cert = call_option(call, "tls-cert"), has_key = call_option(call, "tls-key");
@@ -80,8 +101,9 @@ static int run_master(const struct call *call)
     const char *dir = data_dir(call, &arena), *self = own_path(&arena, NULL);
     const char *const shim[] = {self, "shim", NULL};
     int status = EXIT_USAGE;
+    struct master_settings settings = {0};
     det_err err;
-    if (!read_number(call, "port", 0, 65535, &port) ||
+    if (!read_settings(call, &arena, &settings) || !read_number(call, "port", 0, 65535, &port) ||
         !read_number(call, "slots", 1, 4096, &slots) || !read_size(call, "task-memory", &memory) ||
         !read_number(call, "task-processes", 1, 4194304, &processes) || !check_tls(call))
         goto out;
@@ -92,6 +114,7 @@ static int run_master(const struct call *call)
     }
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
     const struct master_opts opts = {
+        .settings = settings,
         .data_dir = dir,
         .host = call_option(call, "listen"),
         .port = (int)port,
@@ -118,7 +141,7 @@ out:
 }
 
 static const struct option master_options[] = {
-    OWN_MASTER_OPTIONS,
+    OWN_MASTER_OPTIONS // its rows end with a comma
     {"debug", 0, NULL, "Logs more."},
 };
 

@@ -21,8 +21,17 @@ static void add_last_words(struct remote *r, int64_t trial, struct buf *out)
     while (n-- > 0) {
         struct str text = str_from(doc_text(shown[n], "log"));
         if (text.len && text.ptr[text.len - 1] == '\n') text.len--;
-        buf_printf(out, "    | %.*s\n", STR_ARG(text));
+        buf_addz(out, "    | ");
+        safe_add(out, text, SAFE_COLOURS);
+        buf_addc(out, '\n');
     }
+}
+
+// Words of others, on the same line.
+static void add_text(struct buf *out, const char *before, const char *text)
+{
+    buf_addz(out, before);
+    safe_add(out, str_from(text), SAFE_LINE);
 }
 
 // Sentences about one trial that did not go well; false if there is nothing to say.
@@ -33,9 +42,9 @@ static bool explain_trial(struct remote *r, struct buf *out, const struct doc *t
     if (!*reason && !restarts && !*doing) return false;
     buf_printf(out, "  trial %lld: ", (long long)doc_whole(t, "id"));
     show_value(out, doc_find(t, "state"), SHOW_STATE);
-    if (*doing) buf_printf(out, ", %s", doing);
+    if (*doing) add_text(out, ", ", doing);
     if (restarts) buf_printf(out, ", restarted %lld times", (long long)restarts);
-    if (*reason) buf_printf(out, ": %s", reason);
+    if (*reason) add_text(out, ": ", reason);
     buf_addc(out, '\n');
     if (!strcmp(doc_text(t, "state"), "STATE_ERROR")) add_last_words(r, doc_whole(t, "id"), out);
     return true;
@@ -59,7 +68,7 @@ static void explain_queue(struct buf *out, const struct doc *jobs, int64_t exper
         buf_addz(out, "  in the queue: ");
         show_value(out, doc_find(j, "state"), SHOW_STATE);
         buf_printf(out, ", priority %lld", (long long)doc_whole(j, "priority"));
-        if (*doc_text(j, "waiting")) buf_printf(out, "; it %s", doc_text(j, "waiting"));
+        if (*doc_text(j, "waiting")) add_text(out, "; it ", doc_text(j, "waiting"));
         buf_addc(out, '\n');
     }
 }
@@ -72,7 +81,7 @@ static bool explain(struct remote *r, const char *id, struct buf *out)
     if (!jobs) return false;
     buf_printf(out, "Experiment %s is ", id);
     show_value(out, doc_find(e, "state"), SHOW_STATE);
-    if (*doc_text(e, "reason")) buf_printf(out, ": %s", doc_text(e, "reason"));
+    if (*doc_text(e, "reason")) add_text(out, ": ", doc_text(e, "reason"));
     buf_addc(out, '\n');
     explain_queue(out, doc_find(jobs, "jobs"), doc_whole(e, "id"));
     const char *missing = doc_text(remote_get(r, "/master/info"), "notInForce");
@@ -86,7 +95,7 @@ static int run_why(const struct call *call)
     struct buf out = BUF_INIT(1 << 20);
     int status = EXIT_FAILED;
     if (remote_open(&r, call) && explain(&r, remote_segment(&r, call->args[0]), &out)) {
-        print_data(buf_str(&out));
+        print_log(buf_str(&out));
         status = EXIT_OK;
     }
     buf_done(&out);

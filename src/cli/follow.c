@@ -28,7 +28,7 @@ static void print_line(const struct doc *line)
         buf_printf(&out, "[rank=%lld] ", (long long)rank->integer);
     if (log && log->kind == DOC_STR) buf_add(&out, log->text.ptr, log->text.len);
     if (!out.len || out.ptr[out.len - 1] != '\n') buf_addc(&out, '\n');
-    print_data(buf_str(&out));
+    print_log(buf_str(&out));
     buf_done(&out);
 }
 
@@ -120,10 +120,16 @@ static int report_end(struct remote *r, const struct doc *experiment)
     struct buf out = BUF_INIT(1 << 20);
     buf_printf(&out, "Experiment %lld: ", (long long)doc_whole(experiment, "id"));
     show_value(&out, doc_find(experiment, "state"), SHOW_STATE);
-    if (*doc_text(experiment, "reason")) buf_printf(&out, " (%s)", doc_text(experiment, "reason"));
+    if (*doc_text(experiment, "reason")) {
+        buf_addz(&out, " (");
+        show_value(&out, doc_find(experiment, "reason"), SHOW_PLAIN);
+        buf_addc(&out, ')');
+    }
     const struct doc *best = doc_find(experiment, "bestTrialSearcherMetric");
     if (best && best->kind != DOC_NULL) {
-        buf_printf(&out, "; best %s ", doc_text(experiment, "searcherMetric"));
+        buf_addz(&out, "; best ");
+        show_value(&out, doc_find(experiment, "searcherMetric"), SHOW_PLAIN);
+        buf_addc(&out, ' ');
         show_value(&out, best, SHOW_PLAIN);
         buf_printf(&out, " by trial %lld", (long long)doc_whole(experiment, "bestTrialId"));
     }
@@ -133,7 +139,7 @@ static int report_end(struct remote *r, const struct doc *experiment)
         snprintf(id, sizeof id, "%lld", (long long)doc_whole(experiment, "id"));
         why_trials(r, id, MAX_EXPLAINED, &out);
     }
-    print_data(buf_str(&out));
+    print_log(buf_str(&out));
     buf_done(&out);
     return strcmp(doc_text(experiment, "state"), "STATE_COMPLETED") ? EXIT_FAILED : EXIT_OK;
 }

@@ -63,7 +63,8 @@ int help_print_man(void)
     for (size_t i = 0; i < n_commands; i++)
         help_man_section(commands[i], &out);
     buf_addz(&out, ".SH ENVIRONMENT\n"
-                   ".TP\n.B DET_MASTER\nAddress of the master to talk to.\n"
+                   ".TP\n.B DET_MASTER\nAddress of the master to talk to. DETERMINED_MASTER is the "
+                   "same if it is not set.\n"
                    ".TP\n.B DET_HOME\nWhere a master of this machine keeps everything.\n"
                    ".TP\n.B DET_MASTER_CERT_FILE\nPEM: the certificate of a master on another "
                    "machine, or that of its authority.\n"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/str.h"
+#include "master/master.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -33,11 +34,13 @@
          "How much memory a task may use, such as 16G; any, if not given."},                       \
         {"task-processes", 0, "N",                                                                 \
          "How many processes and threads a task may have; any number, if not given."},             \
-    {                                                                                              \
-        "insecure", 0, NULL,                                                                       \
-            "Lets --listen be any address without TLS. Whoever can see the network can read "      \
-            "passwords and tokens."                                                                \
-    }
+        {"insecure", 0, NULL,                                                                      \
+         "Lets --listen be any address without TLS. Whoever can see the network can read "         \
+         "passwords and tokens."},                                                                 \
+        MASTER_SETTINGS(NUMBER_OPTION, FLAG_OPTION)
+
+#define NUMBER_OPTION(member, name, otherwise, least, most, help) {name, 0, "N", help},
+#define FLAG_OPTION(member, name, help) {name, 0, NULL, help},
 
 enum own_master_life {
     OUTLIVES_US, // in the background

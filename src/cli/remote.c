@@ -123,8 +123,8 @@ bool remote_open(struct remote *r, const struct call *call)
     const char *login = login_path(&r->arena), *token = NULL;
     const struct doc *local = home_master(&r->arena);
     r->url = call_option(call, "master");
-    if (!r->url) r->url = getenv("DET_MASTER");
-    if (!r->url || !*r->url) r->url = *doc_text(local, "url") ? doc_text(local, "url") : NULL;
+    if (!r->url) r->url = http_master_address();
+    if (!r->url && *doc_text(local, "url")) r->url = doc_text(local, "url");
     if (!r->url) {
         print_error("no master is known; " HTTP_MASTER_HINT);
         return false;
@@ -193,22 +193,29 @@ const struct doc *remote_get(struct remote *r, const char *path, ...)
     return answer;
 }
 
+struct download {
+    struct fs_writer file;
+    int rc; // of a write that failed
+    det_err err;
+};
+
+static bool add_piece(void *ctx, struct str piece)
+{
+    struct download *d = ctx;
+    d->rc = fs_writer_add(&d->file, piece.ptr, piece.len, &d->err);
+    return !d->rc;
+}
+
 bool remote_download(struct remote *r, const char *api_path, const char *file)
 {
-    const struct http_call call = {
-        .path = arena_printf(&r->arena, "/api/v1%s", api_path),
-        .timeout_us = -1,
-        .max_bytes = (size_t)1 << 40,
-    };
-    struct http_answer answer = {.body = BUF_INIT((size_t)1 << 40)};
-    struct fs_writer w = FS_WRITER_INIT;
+    const struct http_call call = {.path = arena_printf(&r->arena, "/api/v1%s", api_path)};
+    struct download d = {.file = FS_WRITER_INIT};
     det_err err;
-    int rc = http_call(r->client, &call, &answer, &err);
-    if (!rc) rc = fs_writer_open(&w, file, &err);
-    if (!rc) rc = fs_writer_add(&w, answer.body.ptr, answer.body.len, &err);
-    if (!rc) rc = fs_writer_commit(&w, &err);
-    fs_writer_close(&w);
-    http_answer_done(&answer);
+    int rc = fs_writer_open(&d.file, file, &err);
+    if (!rc) rc = http_call_pieces(r->client, &call, add_piece, &d, &err);
+    if (!rc && d.rc) rc = det_fail(&err, d.rc, "%s", d.err.msg);
+    if (!rc) rc = fs_writer_commit(&d.file, &err);
+    fs_writer_close(&d.file);
     if (rc) print_error("%s", err.msg);
     return !rc;
 }

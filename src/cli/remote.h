@@ -1,8 +1,8 @@
 // cli/remote.h: the master that a command talks to. Private to the layer.
 //
-// Its address is, in this order: -m, DET_MASTER, the master that the user started on this machine
-// (<data>/master.json). The token is that of 'det user login' for this address, else the one in
-// master.json.
+// Its address is, in this order: -m, what the environment says (http_master_address), the master
+// that the user started on this machine (<data>/master.json). The token is that of 'det user login'
+// for this address, else the one in master.json.
 #pragma once
 
 #include "args/args.h"

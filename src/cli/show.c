@@ -6,10 +6,14 @@
 #include "base/number.h"
 #include "base/utf8.h"
 #include "base/yaml.h"
+#include "entity/entity.h"
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_OUTPUT = 256 << 20, NARROWEST = 6, GAP = 2 };
+
+#define TIME_FORMAT "%Y-%m-%d %H:%M:%S %Z"
 
 // --- values
 
@@ -29,19 +33,28 @@ static void show_bytes(struct buf *out, double n)
     buf_printf(out, u ? "%.1f %s" : "%.0f %s", n, units[u]);
 }
 
+// "2026-01-31 11:20:30 CET": as clocks show it where the user is. False if it is no time.
+static bool show_time(struct buf *out, struct str text)
+{
+    int64_t us;
+    det_err err;
+    struct tm local;
+    char shown[64];
+    if (time_parse(text.ptr, &us, &err)) return false;
+    const time_t seconds = (time_t)(us / 1000000);
+    if (!localtime_r(&seconds, &local)) return false;
+    size_t n = strftime(shown, sizeof shown, TIME_FORMAT, &local);
+    buf_add(out, shown, n);
+    return n > 0;
+}
+
 static void show_text(struct buf *out, struct str text, enum show_as as)
 {
-    struct str state = str_from("STATE_"), rest = text;
-    if (as == SHOW_STATE && str_starts(text, state)) {
-        rest.ptr += state.len;
-        rest.len -= state.len;
-    }
-    if (as == SHOW_TIME && text.len > 19) rest.len = 19; // without fractions and zone
-    size_t at = out->len;
-    buf_add(out, rest.ptr, rest.len);
-    for (; at < out->len; at++)
-        if ((unsigned char)out->ptr[at] < ' ' || (as == SHOW_TIME && out->ptr[at] == 'T'))
-            out->ptr[at] = ' ';
+    struct str state = str_from("STATE_");
+    if (as == SHOW_TIME && show_time(out, text)) return;
+    if (as == SHOW_STATE && str_starts(text, state))
+        text = (struct str){text.ptr + state.len, text.len - state.len};
+    safe_add(out, text, SAFE_LINE);
 }
 
 // "a, b" for a list, "x=1 y=2" for a map; what is inside of these as JSON.
@@ -50,7 +63,10 @@ static void show_members(struct buf *out, const struct doc *value)
     const char *gap = value->kind == DOC_MAP ? " " : ", ";
     for (const struct doc *e = value->first; e; e = e->next) {
         if (e != value->first) buf_addz(out, gap);
-        if (value->kind == DOC_MAP) buf_printf(out, "%.*s=", STR_ARG(e->key));
+        if (value->kind == DOC_MAP) {
+            safe_add(out, e->key, SAFE_LINE);
+            buf_addc(out, '=');
+        }
         if (e->kind == DOC_MAP || e->kind == DOC_LIST)
             show_json(out, e);
         else
@@ -114,12 +130,22 @@ int show_doc(const struct call *call, const struct doc *doc)
     return print_doc(doc, call_option(call, "json"));
 }
 
+// A spreadsheet computes what begins like this, and a computation can call programs and send data
+// away. An apostrophe in front makes it text.
+static bool is_formula(struct str text)
+{
+    double number;
+    if (!text.len || !memchr("=+-@\t\r", text.ptr[0], 6)) return false;
+    return !number_to_double(text, &number) && !str_eqz(text, "-Infinity");
+}
+
 static void csv_field(struct buf *out, struct str text)
 {
     bool quote = false;
     for (size_t i = 0; i < text.len; i++)
         quote |= text.ptr[i] == ',' || text.ptr[i] == '"' || text.ptr[i] == '\n';
     if (quote) buf_addc(out, '"');
+    if (is_formula(text)) buf_addc(out, '\'');
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '"') buf_addc(out, '"');
         buf_addc(out, text.ptr[i]);
@@ -130,8 +156,10 @@ static void csv_field(struct buf *out, struct str text)
 static int print_csv(const struct doc *list, const struct column *columns, size_t n)
 {
     struct buf out = BUF_INIT(MAX_OUTPUT);
-    for (size_t i = 0; i < n; i++)
-        buf_printf(&out, "%s%s", i ? "," : "", columns[i].key);
+    for (size_t i = 0; i < n; i++) {
+        if (i) buf_addc(&out, ',');
+        csv_field(&out, str_from(columns[i].key));
+    }
     buf_addz(&out, "\r\n");
     for (const struct doc *row = list->first; row; row = row->next) {
         for (size_t i = 0; i < n; i++) {
@@ -197,12 +225,16 @@ static size_t total_width(const struct table *t)
     return total;
 }
 
-// "2026-11-16 18:31:56" -> "11-16 18:31"
-static void shorten_times(struct table *t)
+// "2026-11-16 18:31:56 CET" -> "11-16 18:31 CET"
+static void shorten_times(struct table *t, struct arena *arena)
 {
-    for (size_t at = t->n; at < t->n * t->n_rows; at++)
-        if (t->columns[at % t->n].as == SHOW_TIME && t->cell[at].len == 19)
-            t->cell[at] = (struct str){t->cell[at].ptr + 5, 11};
+    enum { MONTH_AT = 5, SECONDS_AT = 16, ZONE_AT = 19 };
+    for (size_t at = t->n; at < t->n * t->n_rows; at++) {
+        const char *text = t->cell[at].ptr;
+        if (t->columns[at % t->n].as == SHOW_TIME && t->cell[at].len > ZONE_AT)
+            t->cell[at] = str_from(arena_printf(arena, "%.*s%s", SECONDS_AT - MONTH_AT,
+                                                text + MONTH_AT, text + ZONE_AT));
+    }
     measure(t);
 }
 
@@ -231,11 +263,11 @@ static bool drop_one(struct table *t)
     return last < t->n;
 }
 
-static void fit(struct table *t)
+static void fit(struct table *t, struct arena *arena)
 {
     size_t room = terminal_width();
     measure(t);
-    if (total_width(t) > room) shorten_times(t);
+    if (total_width(t) > room) shorten_times(t, arena);
     cut(t, room, false, CUT_MIN);
     while (total_width(t) > room && drop_one(t)) {
         measure(t);
@@ -283,7 +315,7 @@ static int print_table(const struct doc *list, const struct column *columns, siz
     ASSERT(n > 0 && n <= MAX_COLUMNS);
     t.cell = arena_array(&arena, t.n_rows * n, sizeof *t.cell);
     fill_cells(&t, list, &arena);
-    fit(&t);
+    fit(&t, &arena);
     struct buf out = BUF_INIT(MAX_OUTPUT);
     for (size_t at = 0; at < t.n_rows * n; at++) {
         if (!t.dropped[at % n]) add_cell(&out, t.cell[at], t.width[at % n]);

@@ -13,7 +13,7 @@
 enum show_as {
     SHOW_PLAIN,
     SHOW_STATE,   // STATE_ACTIVE -> ACTIVE
-    SHOW_TIME,    // to the second
+    SHOW_TIME,    // to the second, in the zone of the user
     SHOW_PERCENT, // 0.25 -> 25 %
     SHOW_BYTES,   // 1536 -> 1.5 KB
 };

@@ -15,6 +15,13 @@ const char *client_storage(det_core *core);
 int client_report_checkpoint(det_core *core, const char *uuid, int64_t batches_trained,
                              det_err *err);
 
+// Brings a checkpoint of the cluster here, through the master: that of the uuid or, if it is NULL,
+// the best of a trial by the searcher's metric (the latest if it has none). *dir is its folder,
+// below that of the task, and lives as long as core. Several processes of one task share it.
+// DET_EDENIED if the trial belongs to another user.
+int client_fetch_checkpoint(det_core *core, int64_t trial_id, const char *uuid, const char **dir,
+                            det_err *err);
+
 // Delivers the journals in a folder that programs left behind when they died, and removes those
 // that were delivered as a whole. Who started the programs calls it when they have ended.
 // DET_ETIMEOUT if the master did not take everything in time; then it can be called again.

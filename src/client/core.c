@@ -109,16 +109,34 @@ static void sleep_us(int64_t us)
     nanosleep(&t, NULL);
 }
 
-int core_ask(det_core *core, const char *path, struct arena *arena, struct doc **out, det_err *err)
+int core_persist(int (*once)(void *ctx, det_err *err), void *ctx, det_err *err)
 {
-    const struct http_call call = {.path = path};
     int64_t end_us = clock_mono_us() + ASK_PATIENCE_US, delay_us = ASK_FIRST_DELAY_US;
     for (;;) {
-        int rc = http_call_json(core->client, &call, arena, out, err);
+        int rc = once(ctx, err);
         if (!is_transient(rc) || clock_mono_us() > end_us) return rc;
         sleep_us(delay_us);
         delay_us = delay_us < ASK_LONGEST_DELAY_US ? 2 * delay_us : delay_us;
     }
+}
+
+struct question {
+    det_core *core;
+    const char *path;
+    struct arena *arena;
+    struct doc **out;
+};
+
+static int ask_once(void *ctx, det_err *err)
+{
+    const struct question *q = ctx;
+    const struct http_call call = {.path = q->path};
+    return http_call_json(q->core->client, &call, q->arena, q->out, err);
+}
+
+int core_ask(det_core *core, const char *path, struct arena *arena, struct doc **out, det_err *err)
+{
+    return core_persist(ask_once, &(struct question){core, path, arena, out}, err);
 }
 
 void core_acknowledge_end(det_core *core)

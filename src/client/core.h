@@ -58,6 +58,9 @@ struct det_core {
 // became of earlier reports.
 int core_report(det_core *core, const char *path, const struct buf *body, det_err *err);
 
+// Calls once() until it succeeds, fails for good, or the master has been away for too long.
+int core_persist(int (*once)(void *ctx, det_err *err), void *ctx, det_err *err);
+
 // A GET that is repeated while the master is away. The answer lives in the arena.
 int core_ask(det_core *core, const char *path, struct arena *arena, struct doc **out, det_err *err);
 

@@ -161,7 +161,7 @@ static const char *copy(struct arena *arena, const char *text)
 // command line, is a local one.
 bool client_is_task(void)
 {
-    return env("DET_MASTER") && env("DET_ALLOCATION_ID");
+    return http_master_address() && env("DET_ALLOCATION_ID");
 }
 
 int settings_read(const det_core_opts *opts, struct arena *arena, struct settings *out,
@@ -170,7 +170,7 @@ int settings_read(const det_core_opts *opts, struct arena *arena, struct setting
     const char *rendezvous = env("DET_RENDEZVOUS_INFO");
     bool on_cluster = client_is_task();
     *out = (struct settings){
-        .master = on_cluster ? copy(arena, env("DET_MASTER")) : NULL,
+        .master = on_cluster ? copy(arena, http_master_address()) : NULL,
         .token = copy(arena, env("DET_SESSION_TOKEN")),
         .ca_file = copy(arena, env("DET_MASTER_CERT_FILE")),
         .cert_name = copy(arena, env("DET_MASTER_CERT_NAME")),

@@ -220,6 +220,7 @@ struct exp_config {
     LIST_OF(const char *) labels;
     const struct doc *data;
     const char *workspace, *project; // "": the default one
+    bool private;
     struct entrypoint entrypoint;
     const char *launch_layer;
     struct hparam hyperparameters; // the root group
@@ -252,6 +253,7 @@ struct job_config {
     const char *name, *description;
     const struct doc *data;
     const char *workspace, *project;
+    bool private;
     struct entrypoint entrypoint;
     const char *launch_layer, *work_dir;
     struct resources_config resources;
@@ -283,10 +285,18 @@ int exp_config_read(struct arena *arena, struct str text, const struct config_op
 int job_config_read(struct arena *arena, struct str text, const struct config_opts *opts,
                     struct job_config *out, struct diag_list *diags);
 
-// The complete configuration; reading it again gives the same struct. Secrets may be masked for
-// showing.
-struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg, bool mask_secrets);
-struct doc *job_config_write(struct arena *arena, const struct job_config *cfg, bool mask_secrets);
+// Who gets to see a configuration. What they do not, FIELD_MASK stands for.
+enum config_view {
+    CONFIG_WHOLE,  // the task: everything; reading it again gives the same struct
+    CONFIG_OWNER,  // who created it: no secrets
+    CONFIG_PUBLIC, // others: nor the values of environment variables
+};
+
+// The complete configuration.
+struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg,
+                             enum config_view view);
+struct doc *job_config_write(struct arena *arena, const struct job_config *cfg,
+                             enum config_view view);
 
 // All keys of the configuration of an experiment or a job, with their values, defaults and meaning,
 // as tables in Markdown.

@@ -134,7 +134,8 @@ static const struct field environment_rows[] = {
              "tasks run in containers."},
     {"environment_variables", FIELD_TABLE, 0, .table = &variables_table,
      .convert = convert_variables,
-     .help = "Environment variables, a list of NAME=VALUE, or one list for each kind of device."},
+     .help = "Environment variables, a list of NAME=VALUE, or one list for each kind of device. "
+             "The values are shown to the owner and to administrators only."},
     {"force_pull_image", FIELD_BOOL, E(force_pull_image), .def = "false",
      .help = "Whether the image is fetched even if it is there already."},
     {"registry_auth", FIELD_TABLE, E(registry_auth), .table = &auth_table,

@@ -82,7 +82,10 @@ static const struct field_table integrations_table = {.size = sizeof(struct exp_
     {"workspace", FIELD_STR, M(workspace), .def = "",                                              \
      .help = "The workspace; needs a project. Empty means the default one."},                      \
     {"project", FIELD_STR, M(project), .def = "",                                                  \
-     .help = "The project; needs a workspace. Empty means the default one."}
+     .help = "The project; needs a workspace. Empty means the default one."},                      \
+    {"private", FIELD_BOOL, M(private), .def = "false",                                            \
+     .help = "Whether only its owner and administrators see its code, its logs and the files of "  \
+             "its checkpoints."}
 #define ENTRYPOINT_ROWS(M)                                                                         \
     {"entrypoint", FIELD_CODEC, M(entrypoint), .codec = &entrypoint_codec, .required = true,       \
      .help = "What to run: a trial class (module:Class), a shell command, or a list of words "     \

@@ -145,16 +145,36 @@ static const struct doc *mask_data(struct arena *arena, const struct doc *data)
     return out;
 }
 
-struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg, bool mask_secrets)
+// "NAME=VALUE" with the value hidden.
+static const char **mask_variables(struct arena *arena, const char *const *items, size_t n)
 {
-    struct exp_config shown = *cfg;
-    if (mask_secrets) shown.data = mask_data(arena, cfg->data);
-    return field_write(arena, &exp_config_table, &shown, mask_secrets);
+    const char **out = arena_array(arena, n, sizeof *out);
+    for (size_t i = 0; i < n; i++)
+        out[i] = arena_printf(arena, "%.*s=" FIELD_MASK, (int)strcspn(items[i], "="), items[i]);
+    return out;
 }
 
-struct doc *job_config_write(struct arena *arena, const struct job_config *cfg, bool mask_secrets)
+static void mask_environment(struct arena *arena, struct environment_config *e)
+{
+    e->variables.cpu.items = mask_variables(arena, e->variables.cpu.items, e->variables.cpu.n);
+    e->variables.cuda.items = mask_variables(arena, e->variables.cuda.items, e->variables.cuda.n);
+    e->variables.rocm.items = mask_variables(arena, e->variables.rocm.items, e->variables.rocm.n);
+}
+
+struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg,
+                             enum config_view view)
+{
+    struct exp_config shown = *cfg;
+    if (view != CONFIG_WHOLE) shown.data = mask_data(arena, cfg->data);
+    if (view == CONFIG_PUBLIC) mask_environment(arena, &shown.environment);
+    return field_write(arena, &exp_config_table, &shown, view != CONFIG_WHOLE);
+}
+
+struct doc *job_config_write(struct arena *arena, const struct job_config *cfg,
+                             enum config_view view)
 {
     struct job_config shown = *cfg;
-    if (mask_secrets) shown.data = mask_data(arena, cfg->data);
-    return field_write(arena, &job_config_table, &shown, mask_secrets);
+    if (view != CONFIG_WHOLE) shown.data = mask_data(arena, cfg->data);
+    if (view == CONFIG_PUBLIC) mask_environment(arena, &shown.environment);
+    return field_write(arena, &job_config_table, &shown, view != CONFIG_WHOLE);
 }

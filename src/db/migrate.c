@@ -82,6 +82,9 @@ static const char *const steps[] = {
     // 2
     "CREATE TABLE journals(id TEXT PRIMARY KEY, last INTEGER NOT NULL, usedAt INTEGER NOT NULL)"
     " WITHOUT ROWID;",
+
+    // 3
+    "ALTER TABLE experiments ADD COLUMN private INTEGER NOT NULL DEFAULT 0;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

@@ -87,8 +87,11 @@ static const struct field experiment_rows[] = {
     VALUE(experiment, "bestTrialSearcherMetric", best_metric, "The best trial's metric."),
     ROW(experiment, "resourcePool", FIELD_STR, resource_pool, "Where it runs."),
     ROW(experiment, "jobId", FIELD_STR, job_id, "Its entry in the queue."),
-    ROW(experiment, "modelDefinition", FIELD_STR, context, "Name of its stored files."),
+    ROW(experiment, "modelDefinition", FIELD_STR, context,
+        "Name of its stored files; not shown to those who may not read them."),
     ROW(experiment, "reason", FIELD_STR, reason, "Why it ended as it did."),
+    ROW(experiment, "private", FIELD_BOOL, private,
+        "Code, logs and files are for the owner and administrators."),
 };
 
 static const struct field trial_rows[] = {

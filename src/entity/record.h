@@ -32,6 +32,7 @@ struct experiment {
     const char *job_id;  // UUID
     const char *context; // name of the stored model definition; NULL: none
     const char *reason;  // why it ended as it did; NULL: nothing to say
+    bool private;        // code, logs and files are for the owner and administrators
 };
 
 struct trial {

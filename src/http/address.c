@@ -1,8 +1,10 @@
 // Unit address.c: addresses of servers, as people write them and as the client needs them.
 #include "http/address.h"
 
+#include "base/assert.h"
 #include "base/buf.h"
 #include "http/http.h"
+#include <stdlib.h>
 #include <strings.h>
 
 enum { MAX_ADDRESS_BYTES = 64 << 10 };
@@ -78,6 +80,24 @@ bool address_is_local(const char *url)
 {
     struct str host = address_host(url);
     return str_eqz(host, "localhost") || str_starts(host, STR("127.")) || str_eqz(host, "::1");
+}
+
+const char *http_master_address(void)
+{
+    static const char *const names[] = {"DET_MASTER", "DETERMINED_MASTER"};
+    for (size_t i = 0; i < STATIC_LEN(names); i++) {
+        const char *address = getenv(names[i]);
+        if (address && *address) return address;
+    }
+    return NULL;
+}
+
+void http_encode_path(struct buf *out, struct str path)
+{
+    while (path.ptr) {
+        http_encode(out, str_cut(&path, '/'));
+        if (path.ptr) buf_addc(out, '/');
+    }
 }
 
 void http_encode(struct buf *out, struct str text)

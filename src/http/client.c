@@ -107,7 +107,9 @@ void http_answer_done(struct http_answer *answer)
 struct sink {
     struct http_client *client;
     struct buf body;           // all of it; of a stream, only what a refusal says
-    struct line_reader *lines; // of a stream
+    struct line_reader *lines; // of a stream of lines
+    http_line_fn on_piece;     // of any other
+    void *ctx;
     bool wants_no_more;
     CURLcode result;
     long status;
@@ -115,15 +117,24 @@ struct sink {
     char why[CURL_ERROR_SIZE];
 };
 
+static bool is_stream(const struct sink *sink)
+{
+    return sink->lines || sink->on_piece;
+}
+
 static size_t on_bytes(char *bytes, size_t size, size_t n, void *ctx)
 {
     struct sink *sink = ctx;
     size_t n_bytes = size * n;
     long status = 0;
     libcurl.easy_getinfo(sink->client->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (!sink->lines || status / 100 != 2) {
+    if (!is_stream(sink) || status / 100 != 2) {
         buf_add(&sink->body, bytes, n_bytes);
         return buf_ok(&sink->body) ? n_bytes : 0;
+    }
+    if (sink->on_piece) {
+        sink->wants_no_more = !sink->on_piece(sink->ctx, (struct str){bytes, n_bytes});
+        return sink->wants_no_more ? 0 : n_bytes;
     }
     if (line_reader_add(sink->lines, (struct str){bytes, n_bytes})) return n_bytes;
     sink->wants_no_more = buf_ok(&sink->lines->line);
@@ -142,7 +153,7 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
 }
 
 static struct curl_slist *headers_of(const struct http_client *client, const struct http_call *call,
-                                     bool is_stream)
+                                     bool streams)
 {
     struct curl_slist *list = libcurl.slist_append(NULL, "Expect:"); // we do not wait to be asked
     struct buf bearer = BUF_INIT(64 << 10);
@@ -159,7 +170,7 @@ static struct curl_slist *headers_of(const struct http_client *client, const str
         buf_printf(&bearer, "%.*s", STR_ARG(host));
         list = add_header(list, "Host", buf_str(&bearer).ptr);
     }
-    list = add_header(list, "Accept", is_stream ? "*/*" : http_content_type(HTTP_JSON));
+    list = add_header(list, "Accept", streams ? "*/*" : http_content_type(HTTP_JSON));
     buf_done(&bearer);
     return list;
 }
@@ -173,14 +184,14 @@ static void set_body(CURL *easy, const struct http_call *call)
 }
 
 static void set_timeouts(CURL *easy, const struct http_client *client, const struct http_call *call,
-                         bool is_stream)
+                         bool streams)
 {
     int64_t timeout_us = call->timeout_us ? call->timeout_us : client->timeout_us;
-    if (is_stream && !call->timeout_us) timeout_us = -1;
+    if (streams && !call->timeout_us) timeout_us = -1;
     libcurl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     if (timeout_us > 0) {
         libcurl.easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)((timeout_us + 999) / 1000));
-    } else if (is_stream) {
+    } else if (streams) {
         libcurl.easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
         libcurl.easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)STREAM_SILENCE_S);
     }
@@ -209,7 +220,7 @@ static void prepare(struct http_client *client, const struct http_call *call, st
     if (address_is_local(client->url))
         libcurl.easy_setopt(easy, CURLOPT_PROXY, ""); // whatever the environment says
     set_tls(easy, client);
-    set_timeouts(easy, client, call, sink->lines != NULL);
+    set_timeouts(easy, client, call, is_stream(sink));
     set_body(easy, call);
 }
 
@@ -232,7 +243,7 @@ static CURLcode transfer(struct http_client *client)
 static void perform(struct http_client *client, const struct http_call *call, struct sink *sink)
 {
     struct buf url = BUF_INIT(64 << 10);
-    struct curl_slist *headers = headers_of(client, call, sink->lines != NULL);
+    struct curl_slist *headers = headers_of(client, call, is_stream(sink));
     buf_printf(&url, "%s%s", client->named_url ? client->named_url : client->url, call->path);
     prepare(client, call, sink);
     libcurl.easy_setopt(client->easy, CURLOPT_URL, buf_ok(&url) ? buf_str(&url).ptr : "");
@@ -370,6 +381,17 @@ int http_call_json(struct http_client *client, const struct http_call *call, str
     else
         rc = det_fail(err, DET_ECORRUPT, "%s answered something that is not JSON", client->url);
     http_answer_done(&answer);
+    return rc;
+}
+
+int http_call_pieces(struct http_client *client, const struct http_call *call,
+                     http_line_fn on_piece, void *ctx, det_err *err)
+{
+    struct sink sink = {
+        .client = client, .body = BUF_INIT(MAX_PROBLEM_BYTES), .on_piece = on_piece, .ctx = ctx};
+    perform(client, call, &sink);
+    int rc = judge(client, &sink, err);
+    buf_done(&sink.body);
     return rc;
 }
 

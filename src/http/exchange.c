@@ -60,8 +60,14 @@ static bool is_token(const char *name)
     return *name && strspn(name, allowed) == strlen(name);
 }
 
+bool read_length(const char *text, int64_t *out)
+{
+    bool digits = *text && strspn(text, "0123456789") == strlen(text);
+    return digits && number_to_int(str_from(text), 10, out);
+}
+
 struct framing {
-    int n_lengths, n_encodings;
+    int n_lengths, n_encodings, n_hosts;
     bool is_good;
     int64_t n_bytes; // of the body, if it is said; else -1
 };
@@ -73,27 +79,36 @@ static struct framing read_framing(const struct exchange *x)
         if (!is_token(p->name)) f.is_good = false;
         if (!strcasecmp(p->name, "Content-Length")) {
             f.n_lengths++;
-            bool digits = *p->value && strspn(p->value, "0123456789") == strlen(p->value);
-            if (!digits || !number_to_int(str_from(p->value), 10, &f.n_bytes)) f.is_good = false;
+            if (!read_length(p->value, &f.n_bytes)) f.is_good = false;
         } else if (!strcasecmp(p->name, "Transfer-Encoding")) {
             f.n_encodings++;
             if (strcasecmp(p->value, "chunked") != 0) f.is_good = false;
         }
+        f.n_hosts += !strcasecmp(p->name, "Host");
     }
-    if (f.n_lengths + f.n_encodings > 1) f.is_good = false;
+    if (f.n_lengths + f.n_encodings > 1 || f.n_hosts > 1) f.is_good = false;
     return f;
 }
 
 // --- the host: a web page of somebody else must not reach a server on this machine by giving its
 // own name our address
 
+// Nothing, or a colon and a port.
+static bool is_port(const char *text)
+{
+    enum { MAX_DIGITS = 5 };
+    if (!*text) return true;
+    size_t n = strspn(text + 1, "0123456789");
+    return text[0] == ':' && n <= MAX_DIGITS && !text[1 + n];
+}
+
 static bool is_local_name(const char *host)
 {
-    size_t n = strcspn(host, ":");
-    if (host[0] == '[') n = strcspn(host, "]") + 1;
-    struct str name = {host, n};
-    return str_eq(name, STR("127.0.0.1")) || str_eq(name, STR("[::1]")) ||
-           (n == 9 && !strncasecmp(host, "localhost", n));
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    for (size_t i = 0; i < STATIC_LEN(names); i++)
+        if (!strncasecmp(host, names[i], strlen(names[i])) && is_port(host + strlen(names[i])))
+            return true;
+    return false;
 }
 
 bool host_is_local(const char *host)
@@ -183,7 +198,8 @@ void exchange_begin(struct exchange *x, const char *method, const char *target)
     struct framing framing = read_framing(x);
     if (!framing.is_good) {
         http_set_header(&x->req, "Connection", "close");
-        reply_problem(x, 400, "bad request", "the headers do not say clearly where the body ends");
+        reply_problem(x, 400, "bad request",
+                      "the headers do not say clearly which host is meant and where the body ends");
         return;
     }
     check_head(x, method, target, framing.n_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "http/http.h"
+#include "http/peer.h"
 
 enum { EXCHANGE_MAX_PARAMS = 8 };
 
@@ -41,7 +42,7 @@ struct exchange {
     enum exchange_state state;
     struct pairs query, headers;
     struct str params[EXCHANGE_MAX_PARAMS]; // in the order of the route's path
-    const char *peer;
+    const struct peer *peer;
     struct buf body;
     size_t n_body;   // bytes that came; more than body has if they were too many
     bool needs_host; // as HTTP/1.1 does
@@ -49,6 +50,7 @@ struct exchange {
     struct reply reply;
     // The transport's part.
     void (*answered)(struct exchange *x); // an answer came after EXCHANGE_LATER
+    int (*claim)(struct exchange *x, int64_t user, bool unlimited, det_err *err); // http_claim()
     void *transport;
 };
 
@@ -72,6 +74,8 @@ bool exchange_add_body(struct exchange *x, const char *bytes, size_t n);
 
 // The request is complete: input, handler.
 void exchange_run(struct exchange *x);
+
+bool read_length(const char *text, int64_t *out); // the value of a Content-Length
 
 bool host_is_local(const char *host); // an address, or NULL for the default: the loopback interface
 

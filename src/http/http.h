@@ -48,6 +48,7 @@ enum http_auth {
     HTTP_AUTH_ADMIN,
     HTTP_AUTH_TASK, // with an allocation's token
     HTTP_AUTH_ANY,  // a user or a task
+    HTTP_AUTH_JOB,  // the same, and jobs about what is not their own: the handler looks whose it is
     HTTP_AUTH_NONE, // everybody; authenticate() is not asked
 };
 
@@ -123,6 +124,13 @@ const char *http_token(struct http_request *req);
 
 const char *http_peer(const struct http_request *req); // address of the client, without a port
 
+// What one client can have many addresses of is one: the first half of an IPv6 address.
+const char *http_peer_network(const struct http_request *req);
+
+// Says whose connection this is from now on; authenticate() does. Unlimited: of a program without
+// which nothing works. DET_EBUSY if the user has too many.
+int http_claim(struct http_request *req, int64_t user, bool unlimited, det_err *err);
+
 // --- answers: exactly one for each request
 
 void http_set_header(struct http_request *req, const char *name, const char *value); // copied
@@ -138,6 +146,10 @@ void http_reply_error(struct http_request *req, const det_err *err);
 // A regular file. name is what browsers save it as; NULL: shown, not saved.
 int http_reply_file(struct http_request *req, const char *path, const char *content_type,
                     const char *name, det_err *err);
+
+// The same of a file that is open for reading; takes the descriptor.
+int http_reply_open_file(struct http_request *req, int fd, const char *content_type,
+                         const char *name, det_err *err);
 
 // For `return http_later(req)`: the request is kept, and one of the above is called by the loop's
 // thread when the answer is known. Who waits must do so with a timer; clients that went away are
@@ -157,14 +169,18 @@ struct http_stream_opts {
     void (*closed)(void *ctx);
     void *ctx;
     size_t max_queue; // a client that lags behind by more bytes is dropped; 0: HTTP_MAX_QUEUE
+    // Of events that only say what has changed: a client that lags behind is not dropped but told,
+    // by an event "resync", to read everything again. What it has missed is thrown away.
+    bool resyncs;
 };
 
-enum { HTTP_MAX_QUEUE = 1 << 20 };
+enum { HTTP_MAX_QUEUE = (1 << 20) - 1 }; // with the NUL, 1 MiB
 
 struct http_stream *http_stream_start(struct http_request *req,
                                       const struct http_stream_opts *opts);
 void http_stream_write(struct http_stream *stream, struct str bytes); // copied
 void http_stream_end(struct http_stream *stream);
+size_t http_stream_queued(const struct http_stream *stream); // bytes that the client has not taken
 
 // Server-sent events. A stream of content type text/event-stream gets a comment every 15 s, by
 // which a client that is gone is noticed. id and event may be NULL; lines of data are kept apart.
@@ -174,6 +190,15 @@ void http_send_event(struct http_stream *stream, const char *id, const char *eve
 // --- the server
 
 struct http_server;
+
+// How many connections there may be. Whoever has more than their share loses the oldest of them
+// (strangers), or gets 429 for the newest (users).
+struct http_limits {
+    int connections; // 0: 10000
+    int per_address; // that have not shown a token; 0: 256
+    int per_user;    // of those http_claim() names; 0: 2000
+    int reserve;     // that strangers cannot have, and users neither; 0: a tenth; at most half
+};
 
 struct http_server_opts {
     const struct http_table *tables;
@@ -186,8 +211,7 @@ struct http_server_opts {
     // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
     // you) or DET_EDENIED (not you). NULL: nobody may call anything but HTTP_AUTH_NONE.
     int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
-    int max_connections; // 0: 10000
-    int max_per_address; // 0: no limit
+    struct http_limits limits;
     // Limits for slow clients; 0: 8 s, 12 s, 16 KiB/s.
     int64_t head_timeout_us, idle_timeout_us;
     int64_t min_bytes_per_s;
@@ -215,11 +239,12 @@ struct http_stats {
     uint64_t n_requests;
     uint64_t n_status[6]; // by first digit: n_status[2] were answered 2xx
     uint64_t n_dropped;   // connections closed because they were too slow or lagged behind
+    uint64_t n_crowded;   // connections closed to make room for others
     uint64_t n_bytes_in;  // of bodies
     int n_connections, n_streams, n_waiting;
 };
 
-const struct http_stats *http_server_stats(const struct http_server *server);
+const struct http_stats *http_server_stats(struct http_server *server);
 
 // --- certificates
 
@@ -251,6 +276,9 @@ struct http_client_opts {
 
 #define HTTP_MASTER_HINT \
     "start a master with 'det up', or name another one with -m ADDRESS or DET_MASTER"
+
+// The address that the environment names: DET_MASTER, else DETERMINED_MASTER. NULL: none.
+const char *http_master_address(void);
 
 struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err);
 void http_client_free(struct http_client *client);
@@ -297,6 +325,11 @@ struct http_event {
 };
 typedef bool (*http_event_fn)(void *ctx, const struct http_event *event);
 
+// The same for an answer of any kind, piece by piece as it comes: it may be of any size. After a
+// failure, pieces may have come.
+int http_call_pieces(struct http_client *client, const struct http_call *call,
+                     http_line_fn on_piece, void *ctx, det_err *err);
+
 int http_call_lines(struct http_client *client, const struct http_call *call, http_line_fn on_line,
                     void *ctx, det_err *err);
 int http_call_events(struct http_client *client, const struct http_call *call,
@@ -304,6 +337,7 @@ int http_call_events(struct http_client *client, const struct http_call *call,
 
 // Appends text as one segment of a path, or one value of a query.
 void http_encode(struct buf *out, struct str text);
+void http_encode_path(struct buf *out, struct str path); // the same, but slashes stay
 
 // --- what is generated from the table
 

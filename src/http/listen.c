@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,6 +36,15 @@ static int port_of(const struct sockaddr_storage *address)
     return ntohs(in.sin_port);
 }
 
+// The kernel shows us a connection when its first bytes are there. So silent ones cost nothing, and
+// a request is read right after its connection was accepted, before others can push it out (see
+// crowd.h). A system that cannot do this accepts them at once.
+static void wait_for_bytes(int socket)
+{
+    const int patience_s = 5;
+    setsockopt(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, &patience_s, sizeof patience_s);
+}
+
 int listen_open(const char *host, int port, int *fd, int *bound, det_err *err)
 {
     struct sockaddr_storage address = {0};
@@ -53,6 +63,7 @@ int listen_open(const char *host, int port, int *fd, int *bound, det_err *err)
         if (s >= 0) close(s);
         return rc;
     }
+    wait_for_bytes(s);
     *fd = s;
     *bound = port_of(&address);
     return 0;

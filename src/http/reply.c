@@ -204,15 +204,21 @@ static const char *disposition(struct arena *arena, const char *name)
 int http_reply_file(struct http_request *req, const char *path, const char *content_type,
                     const char *name, det_err *err)
 {
-    struct exchange *x = exchange_of(req);
-    struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make us wait
     if (fd < 0)
         return det_fail(err, errno == ENOENT ? DET_ENOTFOUND : DET_EIO, "cannot open '%s': %s",
                         path, strerror(errno));
+    return http_reply_open_file(req, fd, content_type, name, err);
+}
+
+int http_reply_open_file(struct http_request *req, int fd, const char *content_type,
+                         const char *name, det_err *err)
+{
+    struct exchange *x = exchange_of(req);
+    struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return det_fail(err, DET_EIO, "'%s' is not a regular file", path);
+        return det_fail(err, DET_EIO, "what was asked for is not a regular file");
     }
     if (name) http_set_header(req, "Content-Disposition", disposition(req->arena, name));
     x->reply.fd = fd;

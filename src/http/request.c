@@ -48,5 +48,18 @@ const char *http_token(struct http_request *req)
 
 const char *http_peer(const struct http_request *req)
 {
-    return of(req)->peer;
+    return of(req)->peer->address;
+}
+
+const char *http_peer_network(const struct http_request *req)
+{
+    return of(req)->peer->network;
+}
+
+int http_claim(struct http_request *req, int64_t user, bool unlimited, det_err *err)
+{
+    struct exchange *x = exchange_of(req);
+    int rc = x->claim(x, user, unlimited, err);
+    if (rc) http_set_header(req, "Connection", "close");
+    return rc;
 }

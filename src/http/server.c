@@ -1,8 +1,8 @@
 // Unit server.c: libmicrohttpd on our loop. It owns the connections and calls back with heads and
 // bodies; what they mean is decided in exchange.c.
 #include "http/exchange.h"
+#include "http/guest.h"
 #include "http/listen.h"
-#include "http/slow.h"
 #include "http/tls.h"
 
 #include "base/assert.h"
@@ -16,13 +16,7 @@
 enum {
     CONNECTION_BYTES = 16 << 10, // half of it is for the request line and the headers
     STREAM_BLOCK_BYTES = 1024,
-    MAX_CONNECTIONS = 10000,
-    HEAD_TIMEOUT_US = 8 * 1000000,
-    IDLE_TIMEOUT_US = 12 * 1000000,
-    MIN_BYTES_PER_S = 16 << 10,
-    // What one send can take. By itself it grows to megabytes, and a thousand clients that do not
-    // read would have us copy gigabytes before anybody else's turn comes.
-    SEND_BUFFER_BYTES = 128 << 10,
+    CLOSING_CONNECTIONS = 64, // that have been shown the door, beyond the limit
 };
 
 struct http_server {
@@ -31,7 +25,7 @@ struct http_server {
     struct MHD_Daemon *daemon;
     struct loop_watch watch; // the daemon's own epoll descriptor
     struct loop_timer timer; // when the daemon wants to run without an event
-    struct slow_list clients;
+    struct guests guests;
     struct link *first; // requests that are not complete
     struct http_stats stats;
     struct tls_identity *identity; // NULL: the one it was started with
@@ -44,7 +38,7 @@ struct http_server {
 struct link {
     struct http_server *server;
     struct MHD_Connection *connection;
-    struct slow_client *client;
+    struct guest *guest;
     struct exchange *x;
     bool suspended;
     struct link *prev, *next;
@@ -95,6 +89,8 @@ static void resume(void *ctx)
 
 static void on_answered(struct exchange *x)
 {
+    const struct link *link = x->transport;
+    crowd_set_busy(&link->server->guests.crowd, &link->guest->seat, false);
     resume(x->transport);
 }
 
@@ -126,7 +122,7 @@ static struct MHD_Response *make_response(struct link *link)
     struct reply *r = &link->x->reply;
     if (r->stream) {
         stream_on_wake(r->stream, resume, link);
-        slow_pause(link->client); // it may be quiet; the queue's limit ends laggards
+        slow_pause(&link->guest->slow); // it may be quiet; the queue's limit ends laggards
         link->server->stats.n_streams++;
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, read_stream,
                                                  link, NULL);
@@ -134,10 +130,10 @@ static struct MHD_Response *make_response(struct link *link)
     if (r->fd >= 0) {
         int fd = r->fd;
         r->fd = -1; // the response closes it
-        slow_begin(&link->server->clients, link->client, r->n_file_bytes);
+        slow_begin(&link->server->guests.slow, &link->guest->slow, r->n_file_bytes);
         return MHD_create_response_from_fd64(r->n_file_bytes, fd);
     }
-    slow_begin(&link->server->clients, link->client, r->bytes.len);
+    slow_begin(&link->server->guests.slow, &link->guest->slow, r->bytes.len);
     return MHD_create_response_from_buffer(r->bytes.len, (void *)(uintptr_t)r->bytes.ptr,
                                            MHD_RESPMEM_PERSISTENT); // lives as long as the exchange
 }
@@ -159,15 +155,6 @@ static enum MHD_Result send_answer(struct link *link)
 
 // --- requests
 
-static enum MHD_Result add_header(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                  const char *value)
-{
-    (void)kind;
-    struct exchange *x = ctx;
-    pairs_add(&x->headers, &x->arena, name, value ? value : "");
-    return MHD_YES;
-}
-
 // A parameter that is not proper text is not there.
 static enum MHD_Result add_query(void *ctx, enum MHD_ValueKind kind, const char *name,
                                  const char *value)
@@ -180,31 +167,29 @@ static enum MHD_Result add_query(void *ctx, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-static const char *peer_of(struct MHD_Connection *connection, struct arena *arena)
+static struct guest *guest_of(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info ? info->client_addr : NULL;
-    char text[INET6_ADDRSTRLEN] = "local";
-    if (address && address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof text);
-    else if (address && address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, text, sizeof text);
-    return arena_strdup(arena, text);
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static int claim(struct exchange *x, int64_t user, bool unlimited, det_err *err)
+{
+    const struct link *link = x->transport;
+    return crowd_claim(&link->server->guests.crowd, &link->guest->seat, user, unlimited, err);
 }
 
 static struct link *link_new(struct http_server *server, struct MHD_Connection *connection)
 {
     struct link *link = xcalloc(1, sizeof *link);
     struct exchange *x = exchange_new(&server->opts, server->loop);
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     *link = (struct link){.server = server, .connection = connection, .x = x};
-    link->client = info->socket_context;
+    link->guest = guest_of(connection);
+    guest_end_head(&server->guests, link->guest);
     x->transport = link;
     x->answered = on_answered;
-    x->peer = peer_of(connection, &x->arena);
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, x);
+    x->claim = claim;
+    x->peer = &link->guest->peer;
+    guest_read_headers(link->guest, x);
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_query, x);
     link->next = server->first;
     if (link->next) link->next->prev = link;
@@ -216,7 +201,7 @@ static struct link *link_new(struct http_server *server, struct MHD_Connection *
 static enum MHD_Result begin(struct link *link, const char *method, const char *target)
 {
     struct exchange *x = link->x;
-    slow_begin(&link->server->clients, link->client, 0);
+    slow_begin(&link->server->guests.slow, &link->guest->slow, 0);
     exchange_begin(x, method, target);
     return x->state == EXCHANGE_ANSWERED && !x->reads_on ? send_answer(link) : MHD_YES;
 }
@@ -224,9 +209,10 @@ static enum MHD_Result begin(struct link *link, const char *method, const char *
 static enum MHD_Result finish(struct link *link)
 {
     struct exchange *x = link->x;
-    slow_pause(link->client);
+    slow_pause(&link->guest->slow);
     if (x->state == EXCHANGE_OPEN) exchange_run(x);
     if (x->state == EXCHANGE_ANSWERED) return send_answer(link);
+    crowd_set_busy(&link->server->guests.crowd, &link->guest->seat, true);
     suspend(link); // called again when the answer is there
     return MHD_YES;
 }
@@ -246,7 +232,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     if (!*n_bytes) return finish(link);
     bool bearable = exchange_add_body(link->x, bytes, *n_bytes);
     server->stats.n_bytes_in += *n_bytes;
-    slow_earn(&server->clients, link->client, *n_bytes);
+    slow_earn(&server->guests.slow, &link->guest->slow, *n_bytes);
     *n_bytes = 0;
     return bearable ? MHD_YES : MHD_NO;
 }
@@ -259,7 +245,8 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     struct link *link = *state;
     if (!link) return;
     *state = NULL;
-    slow_idle(&server->clients, link->client);
+    slow_idle(&server->guests.slow, &link->guest->slow);
+    crowd_set_busy(&server->guests.crowd, &link->guest->seat, false);
     if (link->x->reply.stream) server->stats.n_streams--;
     if (link->next) link->next->prev = link->prev;
     if (link->prev)
@@ -270,23 +257,37 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     free(link);
 }
 
+// --- connections
+
 static void on_connection(void *ctx, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http_server *server = ctx;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        const int n_bytes = SEND_BUFFER_BYTES;
-        setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof n_bytes);
         if (server->opts.tls_cert) tls_greet(connection, server->identity);
-        *socket_context = slow_add(&server->clients, info->connect_fd);
+        *socket_context = guest_new(&server->guests, connection);
         server->stats.n_connections++;
     } else {
-        slow_remove(&server->clients, *socket_context);
+        guest_free(&server->guests, *socket_context);
         server->stats.n_connections--;
         server->has_closed = true;
     }
+}
+
+static void *on_request_line(void *ctx, const char *target, struct MHD_Connection *connection)
+{
+    struct http_server *server = ctx;
+    (void)target;
+    guest_begin_head(&server->guests, guest_of(connection));
+    return NULL;
+}
+
+// What libmicrohttpd has to say is of no use to people; but see guests_refuse_bad_lengths().
+static void on_complaint(void *ctx, const char *fmt, va_list args)
+{
+    struct http_server *server = ctx;
+    (void)args;
+    if (strstr(fmt, MHD_HTTP_HEADER_CONTENT_LENGTH)) guests_refuse_bad_lengths(&server->guests);
 }
 
 // We decode after having split; see route.c.
@@ -300,7 +301,7 @@ static size_t leave_encoded(void *ctx, struct MHD_Connection *connection, char *
 
 static void start(struct http_server *server, int listen_fd, const char *cert, const char *key)
 {
-    const struct http_server_opts *o = &server->opts;
+    int max = server->guests.crowd.limits.connections + CLOSING_CONNECTIONS;
     const struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)cert},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key},
@@ -308,16 +309,17 @@ static void start(struct http_server *server, int listen_fd, const char *cert, c
         {MHD_OPTION_END, 0, NULL},
     };
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0);
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (cert) flags |= MHD_USE_TLS;
     server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_complaint, server,
+        MHD_OPTION_URI_LOG_CALLBACK, on_request_line, server, MHD_OPTION_LISTEN_SOCKET, listen_fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(o->max_connections ? o->max_connections : MAX_CONNECTIONS),
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)o->max_per_address,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((server->clients.idle_us + 999999) / 1000000),
-        MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
+        (unsigned)max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)((server->guests.slow.idle_us + 999999) / 1000000), MHD_OPTION_ARRAY,
+        cert ? tls : none, MHD_OPTION_END);
 }
 
 static int start_with_keys(struct http_server *server, int listen_fd, det_err *err)
@@ -372,12 +374,8 @@ struct http_server *http_server_new(struct loop *loop, const struct http_server_
     server->loop = loop;
     server->watch.fd = -1;
     server->timer = (struct loop_timer){.fn = on_timer, .ctx = server};
-    slow_init(&server->clients, loop);
-    server->clients.grace_us = opts->head_timeout_us ? opts->head_timeout_us : HEAD_TIMEOUT_US;
-    server->clients.idle_us = opts->idle_timeout_us ? opts->idle_timeout_us : IDLE_TIMEOUT_US;
-    server->clients.min_bytes_per_s =
-        opts->min_bytes_per_s ? opts->min_bytes_per_s : MIN_BYTES_PER_S;
-    if (!open_server(server, err)) return server;
+    if (!guests_init(&server->guests, loop, &server->opts, err) && !open_server(server, err))
+        return server;
     http_server_free(server);
     return NULL;
 }
@@ -392,7 +390,7 @@ void http_server_free(struct http_server *server)
     loop_timer_clear(server->loop, &server->timer);
     if (server->daemon) MHD_stop_daemon(server->daemon);
     ASSERT(!server->first);
-    slow_done(&server->clients);
+    guests_done(&server->guests);
     tls_forget(server->identity);
     free(server);
 }
@@ -419,7 +417,8 @@ int http_server_adopt(struct http_server *server, int fd, det_err *err)
     return 0;
 }
 
-const struct http_stats *http_server_stats(const struct http_server *server)
+const struct http_stats *http_server_stats(struct http_server *server)
 {
+    server->stats.n_crowded = server->guests.n_crowded;
     return &server->stats;
 }

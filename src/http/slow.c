@@ -1,7 +1,6 @@
 // Unit slow.c: ends connections that are too slow. Called by server.c at each phase of a request.
 #include "http/slow.h"
 
-#include "base/mem.h"
 #include "sys/clock.h"
 #include <sys/socket.h>
 
@@ -36,16 +35,13 @@ void slow_done(struct slow_list *list)
     loop_timer_clear(list->loop, &list->sweep);
 }
 
-struct slow_client *slow_add(struct slow_list *list, int fd)
+void slow_add(struct slow_list *list, struct slow_client *c, int fd)
 {
-    struct slow_client *c = xcalloc(1, sizeof *c);
-    c->fd = fd;
+    *c = (struct slow_client){.fd = fd, .next = list->first};
     slow_begin(list, c, 0);
     if (!list->first) sweep_later(list);
-    c->next = list->first;
     if (c->next) c->next->prev = c;
     list->first = c;
-    return c;
 }
 
 void slow_remove(struct slow_list *list, struct slow_client *client)
@@ -55,7 +51,6 @@ void slow_remove(struct slow_list *list, struct slow_client *client)
         client->prev->next = client->next;
     else
         list->first = client->next;
-    free(client);
 }
 
 void slow_begin(const struct slow_list *list, struct slow_client *client, uint64_t n_bytes)

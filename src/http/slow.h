@@ -23,7 +23,7 @@ struct slow_list {
 void slow_init(struct slow_list *list, struct loop *loop);
 void slow_done(struct slow_list *list);
 
-struct slow_client *slow_add(struct slow_list *list, int fd); // a head is expected
+void slow_add(struct slow_list *list, struct slow_client *client, int fd); // a head is expected
 void slow_remove(struct slow_list *list, struct slow_client *client);
 
 // A phase begins: a head, a body or an answer is to pass, within the grace time; each of its bytes

@@ -13,6 +13,8 @@ struct http_stream {
     struct buf queue;
     size_t n_taken; // bytes of queue that were sent
     bool ended, dropped, waits;
+    char last[2];   // bytes that were taken last: an event ends with two line ends
+    bool resyncing; // an event "resync" is at the end of the queue
     void (*wake)(void *transport);
     void *transport;
     struct loop_timer heartbeat; // of event streams
@@ -53,20 +55,54 @@ struct http_stream *http_stream_start(struct http_request *req, const struct htt
     return stream;
 }
 
+// Forgets what was taken.
+static void move_to_front(struct http_stream *stream)
+{
+    struct buf *queue = &stream->queue;
+    queue->len -= stream->n_taken;
+    if (queue->len) memmove(queue->ptr, queue->ptr + stream->n_taken, queue->len);
+    stream->n_taken = 0;
+}
+
+size_t http_stream_queued(const struct http_stream *stream)
+{
+    return stream->queue.len - stream->n_taken;
+}
+
+// How many bytes of the queue belong to an event of which the client has taken a part.
+static size_t rest_of_event(const struct http_stream *stream)
+{
+    const char *rest = stream->queue.ptr + stream->n_taken;
+    size_t n = http_stream_queued(stream);
+    if (!n || !stream->last[1] || !memcmp(stream->last, "\n\n", 2)) return 0;
+    if (stream->last[1] == '\n' && rest[0] == '\n') return 1;
+    const char *end = memmem(rest, n, "\n\n", 2);
+    return end ? (size_t)(end - rest) + 2 : n;
+}
+
+// The client lags behind. The events that wait are thrown away, and so are all that come until it
+// has taken this one: it will read everything again after them.
+static void resync(struct http_stream *stream)
+{
+    struct buf kept = BUF_INIT(stream->queue.max);
+    buf_add(&kept, stream->queue.ptr + stream->n_taken, rest_of_event(stream));
+    buf_addz(&kept, "event: resync\ndata: {}\n\n");
+    buf_done(&stream->queue);
+    stream->queue = kept;
+    stream->n_taken = 0;
+    stream->resyncing = true;
+}
+
 void http_stream_write(struct http_stream *stream, struct str bytes)
 {
     struct buf *queue = &stream->queue;
-    if (stream->ended || stream->dropped) return;
-    if (stream->n_taken == queue->len) {
-        buf_clear(queue);
-        stream->n_taken = 0;
-    } else if (queue->len + bytes.len > queue->max) { // move what is left to the front
-        queue->len -= stream->n_taken;
-        memmove(queue->ptr, queue->ptr + stream->n_taken, queue->len);
-        stream->n_taken = 0;
-    }
-    buf_add(queue, bytes.ptr, bytes.len);
-    stream->dropped = !buf_ok(queue);
+    if (stream->ended || stream->dropped || stream->resyncing) return;
+    if (stream->n_taken == queue->len || queue->len + bytes.len > queue->max) move_to_front(stream);
+    if (stream->opts.resyncs && queue->len + bytes.len > queue->max)
+        resync(stream);
+    else
+        buf_add(queue, bytes.ptr, bytes.len);
+    if (!buf_ok(queue)) stream->dropped = true;
     wake(stream);
 }
 
@@ -92,8 +128,13 @@ void http_send_event(struct http_stream *stream, const char *id, const char *eve
     while (data.ptr)
         add_field(&text, "data", str_cut(&data, '\n'));
     buf_addc(&text, '\n');
-    if (!buf_ok(&text)) stream->dropped = true;
-    http_stream_write(stream, buf_str(&text));
+    if (buf_ok(&text))
+        http_stream_write(stream, buf_str(&text));
+    else if (stream->opts.resyncs && !stream->resyncing)
+        resync(stream);
+    else
+        stream->dropped = !stream->opts.resyncs;
+    wake(stream);
     buf_done(&text);
 }
 
@@ -116,6 +157,9 @@ enum stream_read stream_read(struct http_stream *stream, char *to, size_t max, s
     if (*n) {
         memcpy(to, queue->ptr + stream->n_taken, *n);
         stream->n_taken += *n;
+        stream->last[0] = *n > 1 ? to[*n - 2] : stream->last[1];
+        stream->last[1] = to[*n - 1];
+        if (stream->n_taken == queue->len) stream->resyncing = false;
         return STREAM_BYTES;
     }
     if (queue->cap > KEPT_BYTES) { // thousands of quiet streams must not hold on to memory

@@ -222,3 +222,10 @@ void tls_greet(struct MHD_Connection *connection, const struct tls_identity *lat
     gnutls_transport_set_ptr2(session, session, gnutls_transport_get_ptr(session));
     gnutls_transport_set_pull_function(session, pull_first);
 }
+
+void tls_send(struct MHD_Connection *connection, struct str bytes)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info) gnutls_record_send(info->tls_session, bytes.ptr, bytes.len);
+}

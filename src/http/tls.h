@@ -30,3 +30,6 @@ void tls_forget(struct tls_identity *latest); // and all before it; when there a
 // Called once for each new connection: a client that speaks plain HTTP is told so. latest may be
 // NULL: nothing was renewed.
 void tls_greet(struct MHD_Connection *connection, const struct tls_identity *latest);
+
+// Sends what fits now.
+void tls_send(struct MHD_Connection *connection, struct str bytes);

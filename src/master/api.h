@@ -74,6 +74,8 @@ struct api_list {
     const char *key;
     int (*find)(struct db_reader *r, const struct db_filter *filter, const struct db_page *page,
                 struct arena *a, struct db_list *out, det_err *err);
+    // Takes out of a record what the caller may not see; NULL: there is nothing of that kind.
+    void (*hide)(const struct viewer *v, void *record);
 };
 
 // {"name": [records], "pagination": {...}}, at once or, if there may be many, later. Return it.

@@ -6,6 +6,9 @@
 #include "master/create.h"
 #include "master/reports.h"
 #include "master/retention.h"
+#include "sys/dir.h"
+#include <math.h>
+#include <unistd.h>
 
 // --- from tasks
 
@@ -83,7 +86,7 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 static int list(struct http_request *req, struct db_filter filter, det_err *err)
 {
     static const struct api_list what = {"checkpoints", &checkpoint_table, "uuid",
-                                         db_checkpoints_list};
+                                         db_checkpoints_list, NULL};
     const struct list_query *q = req->query;
     filter.states = api_list_doc(req->arena, q->states.items, q->states.n);
     return api_list(req, &what, &filter, &q->page, err);
@@ -94,9 +97,56 @@ static int list_of_experiment(struct http_request *req, det_err *err)
     return list(req, (struct db_filter){.experiment_id = http_param_int(req, "experiment")}, err);
 }
 
+// A trial and its experiment, if the caller may see them.
+static int find_trial(struct http_request *req, struct trial *t, struct experiment *e, det_err *err)
+{
+    struct master *m = req->user;
+    int rc = db_trial_find(m->reader, http_param_int(req, "trial"), req->arena, t, err);
+    if (!rc) rc = db_experiment_find(m->reader, t->experiment_id, req->arena, e, err);
+    return rc ? rc : auth_may_see(req, e, err);
+}
+
 static int list_of_trial(struct http_request *req, det_err *err)
 {
+    struct trial t;
+    struct experiment e;
+    int rc = find_trial(req, &t, &e, err);
+    if (rc) return rc;
     return list(req, (struct db_filter){.trial_id = http_param_int(req, "trial")}, err);
+}
+
+// The one with the best value of the searcher's metric, and the most batches of equally good ones;
+// without any value the latest.
+static const struct checkpoint *choose_best(const struct db_list *list, bool smaller_is_better)
+{
+    const struct checkpoint *all = list->items, *best = NULL;
+    for (size_t i = 0; i < list->n; i++) {
+        double a = all[i].searcher_metric, b = best ? best->searcher_metric : NAN;
+        if (!smaller_is_better) a = -a, b = -b;
+        bool is_later = !best || all[i].steps_completed > best->steps_completed;
+        if (isnan(a) ? isnan(b) && is_later : isnan(b) || a < b || (a == b && is_later))
+            best = &all[i];
+    }
+    return best;
+}
+
+static int best_of_trial(struct http_request *req, det_err *err)
+{
+    static const char *const states[] = {"STATE_COMPLETED"};
+    struct master *m = req->user;
+    struct trial t;
+    struct experiment e;
+    struct db_list all = {0};
+    int rc = find_trial(req, &t, &e, err);
+    if (rc) return rc;
+    const struct db_filter filter = {.trial_id = t.id,
+                                     .states = api_list_doc(req->arena, states, 1)};
+    rc = db_checkpoints_list(m->reader, &filter, NULL, req->arena, &all, err);
+    if (rc) return rc;
+    const struct checkpoint *best = choose_best(&all, e.smaller_is_better);
+    if (!best) return det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
+    api_reply_record(req, "checkpoint", &checkpoint_table, best);
+    return 0;
 }
 
 // --- one
@@ -111,16 +161,20 @@ static int find(struct http_request *req, struct checkpoint *out, det_err *err)
 
 static int get_checkpoint(struct http_request *req, det_err *err)
 {
+    struct master *m = req->user;
     struct checkpoint c;
+    struct experiment e;
     int rc = find(req, &c, err);
+    if (!rc) rc = db_experiment_find(m->reader, c.experiment_id, req->arena, &e, err);
+    if (!rc) rc = auth_may_see(req, &e, err);
     if (rc) return rc;
     api_reply_record(req, "checkpoint", &checkpoint_table, &c);
     return 0;
 }
 
-// The directory of an experiment's checkpoints, and who owns it.
+// An experiment, and the directory of its checkpoints.
 static int find_storage(struct http_request *req, int64_t experiment_id, const char **dir,
-                        int64_t *owner, det_err *err)
+                        struct experiment *out, det_err *err)
 {
     struct master *m = req->user;
     struct live_experiment *e = experiment_new(m);
@@ -130,10 +184,23 @@ static int find_storage(struct http_request *req, int64_t experiment_id, const c
     if (!rc) rc = create_read_stored(e, complete, err);
     if (!rc) {
         *dir = arena_strdup(req->arena, e->checkpoint_dir);
-        *owner = e->row.user_id;
+        *out = (struct experiment){
+            .id = e->row.id, .user_id = e->row.user_id, .private = e->row.private};
     }
     experiment_free(e);
     return rc;
+}
+
+// A task can put anything there, a link to a file that it may not read itself included.
+static int open_file(const char *storage, const char *name, int *out, det_err *err)
+{
+    int dir = -1;
+    int rc = dir_open(storage, 0, &dir, err);
+    if (rc) return rc;
+    rc = dir_open_file(dir, name, out, err);
+    close(dir);
+    if (!rc || rc == DET_ENOTFOUND) return rc;
+    return det_fail(err, DET_EDENIED, "'%s' is no regular file of the checkpoint", name);
 }
 
 // One of the files that the record lists: no other name is ever opened.
@@ -141,17 +208,19 @@ static int get_file(struct http_request *req, det_err *err)
 {
     struct checkpoint c;
     const char *dir;
-    int64_t owner;
+    struct experiment e;
     struct str name = http_param(req, "file");
     const char *file = arena_strndup(req->arena, name.ptr, name.len);
+    int fd = -1;
     int rc = find(req, &c, err);
+    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
+    if (!rc) rc = auth_may_read(req, &e, err);
     if (rc) return rc;
     if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
-    rc = find_storage(req, c.experiment_id, &dir, &owner, err);
+    rc = open_file(dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
     if (rc) return rc;
-    const char *path = arena_printf(req->arena, "%s/%s/%s", dir, c.uuid, file);
-    return http_reply_file(req, path, http_content_type(HTTP_BYTES), file, err);
+    return http_reply_open_file(req, fd, http_content_type(HTTP_BYTES), file, err);
 }
 
 static int delete_checkpoint(struct http_request *req, det_err *err)
@@ -159,10 +228,10 @@ static int delete_checkpoint(struct http_request *req, det_err *err)
     struct master *m = req->user;
     struct checkpoint c, *one = &c;
     const char *dir;
-    int64_t owner;
+    struct experiment e;
     int rc = find(req, &c, err);
-    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &owner, err);
-    if (!rc) rc = auth_may_change(req, owner, err);
+    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
+    if (!rc) rc = auth_may_change(req, e.user_id, err);
     if (rc) return rc;
     const struct live_trial *t = set_find(&m->trials, c.trial_id);
     if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c.uuid))
@@ -178,12 +247,16 @@ static const struct http_route routes[] = {
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
     {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .handle = list_of_experiment,
      .query = &list_table, .summary = "Lists the checkpoints of an experiment."},
-    {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_ANY,
+    {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_JOB,
      .handle = list_of_trial, .query = &list_table, .summary = "Lists the checkpoints of a trial."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .handle = get_checkpoint,
+    {HTTP_GET, "/api/v1/trials/{trial:int}/best_checkpoint", .auth = HTTP_AUTH_JOB,
+     .handle = best_of_trial,
+     .summary = "The checkpoint with the best value of the searcher's metric; without any, the "
+                "latest."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .auth = HTTP_AUTH_JOB, .handle = get_checkpoint,
      .summary = "Describes a checkpoint."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .handle = get_file,
-     .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .auth = HTTP_AUTH_JOB,
+     .handle = get_file, .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
     {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .handle = delete_checkpoint,
      .summary = "Deletes a checkpoint."},
 };

@@ -85,6 +85,9 @@ static void put_http(struct buf *out, struct master *m)
     }
     prom_family(out, "det_http_connections", PROM_GAUGE, "Open connections.");
     prom_sample(out, "det_http_connections", NULL, s->n_connections);
+    prom_family(out, "det_http_crowded_total", PROM_COUNTER,
+                "Connections closed to make room for others.");
+    prom_sample(out, "det_http_crowded_total", NULL, (double)s->n_crowded);
     prom_family(out, "det_http_streams", PROM_GAUGE, "Open event streams.");
     prom_sample(out, "det_http_streams", NULL, s->n_streams);
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "master/context.h"
 #include "master/create.h"
+#include "master/hidden.h"
 #include "sys/log.h"
 
 // --- model definitions
@@ -101,7 +102,7 @@ static void put_warnings(struct json_writer *w, const struct diag_list *diags)
 static const struct doc *masked_config(struct live_experiment *e, struct arena *arena)
 {
     return e->row.kind == EXPERIMENT_GENERIC ? doc_new(arena, DOC_NULL)
-                                             : exp_config_write(arena, &e->cfg, true);
+                                             : exp_config_write(arena, &e->cfg, CONFIG_OWNER);
 }
 
 static void put_created(struct buf *out, struct live_experiment *e, const struct diag_list *diags,
@@ -179,6 +180,25 @@ static int create(struct http_request *req, const struct create_input *in, det_e
     return api_finish_later(req, tx, on_created, c);
 }
 
+// What is forked must be readable, and what its configuration does not show is known to us.
+static int read_parent(struct http_request *req, struct create_input *in, det_err *err)
+{
+    struct master *m = req->user;
+    const struct viewer v = auth_viewer(req);
+    struct experiment row = {0};
+    struct str complete, original;
+    bool owns = false;
+    if (in->parent_id.is_set) {
+        int64_t id = in->parent_id.value;
+        int rc = db_experiment_find(m->reader, id, req->arena, &row, err);
+        if (!rc) rc = auth_may_read(req, &row, err);
+        if (!rc) rc = db_config_find(m->reader, id, req->arena, &complete, &original, err);
+        if (rc) return rc;
+        owns = viewer_owns(&v, row.user_id);
+    }
+    return hidden_fill(req->arena, owns ? &complete : NULL, &in->config, err);
+}
+
 static int post_experiment(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
@@ -190,6 +210,7 @@ static int post_experiment(struct http_request *req, det_err *err)
         .context = body->context,
         .kind = (enum experiment_kind)body->kind,
         .user_id = identity_of(req)->session.user_id,
+        .viewer = auth_viewer(req),
         .parent_id = body->parent_id,
         .activate = body->activate,
     };
@@ -200,6 +221,8 @@ static int post_experiment(struct http_request *req, det_err *err)
         in.below = &below;
         in.n_below = 1;
     }
+    int rc = read_parent(req, &in, err);
+    if (rc) return rc;
     return body->validate_only ? check_only(req, &in, err) : create(req, &in, err);
 }
 

@@ -30,10 +30,15 @@ static const struct field list_fields[] = {
 static const struct field_table list_table = {.size = sizeof(struct list_query),
                                               FIELD_ROWS(list_fields)};
 
+static void hide(const struct viewer *v, void *record)
+{
+    viewer_hide(v, record);
+}
+
 static int list_experiments(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"experiments", &experiment_table, "id",
-                                         db_experiments_list};
+                                         db_experiments_list, hide};
     const struct list_query *q = req->query;
     struct doc *users = q->users.n ? doc_new(req->arena, DOC_LIST) : NULL;
     for (size_t i = 0; i < q->users.n; i++)
@@ -72,13 +77,15 @@ static void put_waiting(struct json_writer *w, struct live_experiment *e)
     buf_done(&why);
 }
 
-// The stored configuration, with secrets hidden.
+// The stored configuration, as the caller may see it.
 static int show_config(struct http_request *req, const struct experiment *row,
                        const struct doc **out, struct str *original, det_err *err)
 {
     struct master *m = req->user;
     struct diag_list diags = DIAG_INIT(req->arena);
     const struct config_opts opts = {.source = "stored configuration"};
+    const struct viewer v = auth_viewer(req);
+    enum config_view view = viewer_owns(&v, row->user_id) ? CONFIG_OWNER : CONFIG_PUBLIC;
     struct exp_config cfg;
     struct job_config job;
     struct str complete;
@@ -86,10 +93,10 @@ static int show_config(struct http_request *req, const struct experiment *row,
     if (rc) return rc;
     if (row->kind == EXPERIMENT_GENERIC) {
         rc = job_config_read(req->arena, complete, &opts, &job, &diags);
-        if (!rc) *out = job_config_write(req->arena, &job, true);
+        if (!rc) *out = job_config_write(req->arena, &job, view);
     } else {
         rc = exp_config_read(req->arena, complete, &opts, &cfg, &diags);
-        if (!rc) *out = exp_config_write(req->arena, &cfg, true);
+        if (!rc) *out = exp_config_write(req->arena, &cfg, view);
     }
     return rc ? diag_fail(&diags, err) : 0;
 }
@@ -101,9 +108,11 @@ static int get_experiment(struct http_request *req, det_err *err)
     struct str original;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
+    const struct viewer v = auth_viewer(req);
     int rc = find_row(req, &row, err);
     if (!rc) rc = show_config(req, &row, &config, &original, err);
     if (rc) return rc;
+    viewer_hide(&v, &row);
     json_init(&w, &out, 0);
     json_open_map(&w);
     json_key(&w, "experiment");
@@ -121,6 +130,7 @@ static int get_model_definition(struct http_request *req, det_err *err)
     struct master *m = req->user;
     struct experiment row;
     int rc = find_row(req, &row, err);
+    if (!rc) rc = auth_may_read(req, &row, err);
     if (!rc && !row.context)
         rc = det_fail(err, DET_ENOTFOUND, "experiment %lld has no model definition",
                       (long long)row.id);
@@ -172,7 +182,8 @@ static const struct http_route routes[] = {
      .summary = "Lists experiments."},
     {HTTP_GET, "/api/v1/experiment/labels", .handle = get_labels, .summary = "Lists all labels."},
     {HTTP_GET, AT, .handle = get_experiment,
-     .summary = "Describes an experiment, with its configuration."},
+     .summary = "Describes an experiment, with its configuration; values of environment variables "
+                "are shown to its owner and to administrators."},
     {HTTP_GET, AT "/model_def", .handle = get_model_definition, .content = HTTP_BYTES,
      .summary = "The model definition as it was uploaded."},
     {HTTP_GET, AT "/searcher/best_searcher_validation_metric", .auth = HTTP_AUTH_ANY,

@@ -71,6 +71,7 @@ struct listing {
     const struct api_list *what;
     struct db_filter filter;
     struct db_page page;
+    struct viewer viewer;
     struct db_reader *reader;
     struct buf out;
     det_err err;
@@ -81,6 +82,8 @@ static void find(struct listing *l)
 {
     struct db_list list;
     l->rc = l->what->find(l->reader, &l->filter, &l->page, l->req->arena, &list, &l->err);
+    for (size_t i = 0; !l->rc && l->what->hide && i < list.n; i++)
+        l->what->hide(&l->viewer, (char *)list.items + i * l->what->table->size);
     if (!l->rc) put_list(&l->out, l->what->name, l->what->table, &list, l->what->key);
 }
 
@@ -111,6 +114,7 @@ int api_list(struct http_request *req, const struct api_list *what, const struct
                           .what = what,
                           .filter = *filter,
                           .page = page_of(page),
+                          .viewer = auth_viewer(req),
                           .out = BUF_INIT(API_MAX_REPLY)};
     if (page->limit < 0 || page->limit > MAX_INLINE) {
         worker_run(m->worker, find_in_background, answer, l);

@@ -68,8 +68,11 @@ static int get_logs(struct http_request *req, det_err *err)
     struct log_filter filter = filter_of(req, q);
     const char *last = http_header(req, "Last-Event-ID");
     struct trial row;
+    struct experiment e;
     struct db_list list = {0};
     int rc = db_trial_find(m->reader, filter.trial_id, req->arena, &row, err);
+    if (!rc) rc = db_experiment_find(m->reader, row.experiment_id, req->arena, &e, err);
+    if (!rc) rc = auth_may_read(req, &e, err);
     if (rc) return rc;
     if (q->follow) {
         if (last) number_to_int(str_from(last), 10, &filter.after_id);

@@ -263,21 +263,22 @@ static int get_template(struct http_request *req, det_err *err)
 }
 
 // Of a template that is there already, only its owner may change it.
-static int check_owner(struct http_request *req, det_err *err)
+static int find_owner(struct http_request *req, int64_t *owner_id, det_err *err)
 {
     struct master *m = req->user;
     struct config_template t;
     int rc = db_template_find(m->reader, template_name(req), req->arena, &t, err);
+    if (!rc) *owner_id = t.user_id;
     return rc ? rc : auth_may_change(req, t.user_id, err);
 }
 
 static int put_template(struct http_request *req, det_err *err)
 {
     const struct template_body *body = req->input;
-    const struct config_template t = {.name = template_name(req),
-                                      .config = body->config,
-                                      .user_id = identity_of(req)->session.user_id};
-    int rc = check_owner(req, err);
+    struct config_template t = {.name = template_name(req),
+                                .config = body->config,
+                                .user_id = identity_of(req)->session.user_id};
+    int rc = find_owner(req, &t.user_id, err);
     if (rc && rc != DET_ENOTFOUND) return rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
@@ -287,7 +288,8 @@ static int put_template(struct http_request *req, det_err *err)
 
 static int delete_template(struct http_request *req, det_err *err)
 {
-    int rc = check_owner(req, err);
+    int64_t owner_id;
+    int rc = find_owner(req, &owner_id, err);
     if (rc) return rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;

@@ -33,7 +33,7 @@ static const struct field_table list_table = {.size = sizeof(struct list_query),
 
 static int list_trials(struct http_request *req, det_err *err)
 {
-    static const struct api_list what = {"trials", &trial_table, "id", db_trials_list};
+    static const struct api_list what = {"trials", &trial_table, "id", db_trials_list, NULL};
     const struct list_query *q = req->query;
     const struct db_filter filter = {
         .experiment_id = http_param_int(req, "experiment"),
@@ -49,7 +49,7 @@ static const struct field_table page_table = {.size = sizeof(struct list_query),
 static int list_allocations(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"allocations", &allocation_table, "allocationId",
-                                         db_allocations_list};
+                                         db_allocations_list, NULL};
     const struct list_query *q = req->query;
     const struct db_filter filter = {.trial_id = http_param_int(req, "trial")};
     return api_list(req, &what, &filter, &q->page, err);

@@ -2,88 +2,16 @@
 // hashed with argon2id, in the background; guessing is slowed down.
 #include "master/routes.h"
 
-#include "base/mem.h"
+#include "base/utf8.h"
 #include "master/isolation.h"
+#include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <sodium.h>
 
-enum {
-    MAX_FAILURES = 5, // of a name, within
-    WINDOW_US = 60 * 1000000,
-    MAX_TRACKED = 1000, // names
-    MAX_PASSWORD_BYTES = 1024,
-};
+enum { MAX_PASSWORD_BYTES = 1024 };
 
 static const int64_t session_us = 30LL * 24 * 3600 * 1000000;
-
-// --- guessing
-
-struct throttle {
-    char name[64];
-    int64_t since_us; // of the monotonic clock
-    int n_failures;
-    struct throttle *next;
-};
-
-static struct throttle *find_throttle(struct master *m, const char *name)
-{
-    struct throttle *t = m->throttle;
-    while (t && strncmp(t->name, name, sizeof t->name - 1) != 0)
-        t = t->next;
-    return t;
-}
-
-static bool is_throttled(struct master *m, const char *name)
-{
-    struct throttle *t = find_throttle(m, name);
-    return t && t->n_failures >= MAX_FAILURES && clock_mono_us() - t->since_us < WINDOW_US;
-}
-
-// Forgets the oldest when there are too many: names are the clients' choice.
-static void drop_last(struct master *m)
-{
-    int n = 0;
-    for (struct throttle **at = &m->throttle; *at; at = &(*at)->next)
-        if (++n > MAX_TRACKED) {
-            struct throttle *old = *at;
-            *at = old->next;
-            free(old);
-            return;
-        }
-}
-
-static void note_failure(struct master *m, const char *name)
-{
-    struct throttle *t = find_throttle(m, name);
-    if (!t) {
-        t = xcalloc(1, sizeof *t);
-        snprintf(t->name, sizeof t->name, "%s", name);
-        t->next = m->throttle;
-        m->throttle = t;
-        drop_last(m);
-    }
-    if (clock_mono_us() - t->since_us >= WINDOW_US) {
-        t->since_us = clock_mono_us();
-        t->n_failures = 0;
-    }
-    t->n_failures++;
-}
-
-static void forget_failures(struct master *m, const char *name)
-{
-    struct throttle *t = find_throttle(m, name);
-    if (t) t->n_failures = 0;
-}
-
-void users_close(struct master *m)
-{
-    for (struct throttle *t = m->throttle, *next; t; t = next) {
-        next = t->next;
-        free(t);
-    }
-    m->throttle = NULL;
-}
 
 // --- logging in
 
@@ -109,6 +37,7 @@ static const struct field_table login_table = {.size = sizeof(struct login_body)
 
 struct login {
     struct http_request *req;
+    struct guess guess;
     const char *username, *password, *hash, *token;
     struct user user;
     bool known, good;
@@ -150,18 +79,30 @@ static void verified(void *ctx)
     struct master *m = l->req->user;
     det_err err;
     if (!l->good) {
-        note_failure(m, l->username);
         log_warn("a login as '%.60s' from %s failed", l->username, http_peer(l->req));
         det_fail(&err, DET_EAUTH, "the name or the password is wrong");
         http_reply_error(l->req, &err);
         return;
     }
-    forget_failures(m, l->username);
+    throttle_was_right(m->throttle, &l->guess);
     const struct session session = {.user_id = l->user.id,
                                     .expires_us = clock_unix_us() + session_us};
     struct db_tx *tx = db_tx_new(m->db);
     l->token = auth_new_session(m, &session, l->req->arena, tx);
     db_tx_submit(tx, on_session, l);
+}
+
+// Before the password is looked at: those that are tried at the same time count, too.
+static int count_guess(struct http_request *req, const char *name, struct guess *out, det_err *err)
+{
+    struct master *m = req->user;
+    int64_t wait_us;
+    if (throttle_take(m->throttle, name, http_peer_network(req), clock_mono_us(), out, &wait_us))
+        return 0;
+    int64_t wait_s = wait_us / 1000000 + 1;
+    http_set_header(req, "Retry-After", arena_printf(req->arena, "%lld", (long long)wait_s));
+    return det_fail(err, DET_EBUSY, "too many failed logins; try again in %lld s",
+                    (long long)wait_s);
 }
 
 static int post_login(struct http_request *req, det_err *err)
@@ -174,10 +115,8 @@ static int post_login(struct http_request *req, det_err *err)
     l->password = body->password;
     if (strlen(body->password) > MAX_PASSWORD_BYTES)
         return det_fail(err, DET_EINVAL, "a password has at most %d bytes", MAX_PASSWORD_BYTES);
-    if (is_throttled(m, l->username)) {
-        http_set_header(req, "Retry-After", "60");
-        return det_fail(err, DET_EBUSY, "too many failed logins; wait a minute");
-    }
+    int rc = count_guess(req, l->username, &l->guess, err);
+    if (rc) return rc;
     l->known = !db_user_find_name(m->reader, l->username, req->arena, &l->user, NULL) &&
                l->user.active &&
                !db_password_find(m->reader, l->user.id, req->arena, &l->hash, NULL);
@@ -232,6 +171,20 @@ static const struct field user_fields[] = {
 #undef F
 static const struct field_table user_body_table = {.size = sizeof(struct user_body),
                                                    FIELD_ROWS(user_fields)};
+
+// What people see of a user, and what logs and lists show.
+static int check_names(const struct user_body *body, det_err *err)
+{
+    enum { MAX_USERNAME_BYTES = 60, MAX_DISPLAY_BYTES = 200 };
+    const char *shown = body->display_name ? body->display_name : "";
+    if (body->username && (!*body->username || strlen(body->username) > MAX_USERNAME_BYTES))
+        return det_fail(err, DET_EINVAL, "a username has 1 to %d bytes", MAX_USERNAME_BYTES);
+    if (strlen(shown) > MAX_DISPLAY_BYTES)
+        return det_fail(err, DET_EINVAL, "a display name has at most %d bytes", MAX_DISPLAY_BYTES);
+    if (utf8_has_control(str_from(body->username)) || utf8_has_control(str_from(shown)))
+        return det_fail(err, DET_EINVAL, "names of users have no control characters");
+    return 0;
+}
 
 // A change of an account, whose password may have to be hashed first.
 struct account {
@@ -331,8 +284,9 @@ static int post_user(struct http_request *req, det_err *err)
     struct master *m = req->user;
     const struct user_body *body = req->input;
     struct account *a = arena_alloc(req->arena, sizeof *a);
-    if (!body->username || !*body->username || strlen(body->username) > 60)
-        return det_fail(err, DET_EINVAL, "a username has 1 to 60 bytes");
+    if (!body->username) return det_fail(err, DET_EINVAL, "a user needs a username");
+    int rc = check_names(body, err);
+    if (rc) return rc;
     a->row = (struct user){.id = m->next_user++,
                            .username = body->username,
                            .display_name = body->display_name,
@@ -353,6 +307,8 @@ static int patch_user(struct http_request *req, det_err *err)
     if (rc) return rc;
     if ((body->admin || body->active || body->username) && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may change this");
+    rc = check_names(body, err);
+    if (rc) return rc;
     a->changes = body;
     a->password = body->password;
     return change_account(req, a, err);

@@ -2,6 +2,7 @@
 #include "master/auth.h"
 
 #include "base/assert.h"
+#include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
 #include <sodium.h>
@@ -38,12 +39,18 @@ int auth_open(struct master *m, det_err *err)
     if (sodium_init() < 0) return det_fail(err, DET_EIO, "there is no source of random numbers");
     const char *path = arena_printf(&m->arena, "%s/secret.key", m->data_dir);
     int rc = read_key(m, path, err);
-    return rc == DET_ENOTFOUND ? make_key(m, path, err) : rc;
+    if (rc == DET_ENOTFOUND) rc = make_key(m, path, err);
+    if (rc) return rc;
+    struct hash_key random;
+    randombytes_buf(&random, sizeof random);
+    m->throttle = throttle_new(&random);
+    return 0;
 }
 
 void auth_close(struct master *m)
 {
     sodium_memzero(m->token_key, sizeof m->token_key);
+    throttle_free(m->throttle);
 }
 
 struct str auth_hash(const struct master *m, const char *token, struct arena *arena)
@@ -117,20 +124,24 @@ static int find_run(struct master *m, struct str hash, struct identity *who, det
     return 0;
 }
 
-// Whatever a route is about must be the task's own.
+// Whatever a route is about must be the task's own. A job may also read checkpoints of its user's
+// trials; whether they are is found out by auth_may_see().
 static int check_task(struct http_request *req, struct identity *who, enum http_auth needed,
                       det_err *err)
 {
     const struct trial *t = &who->trial->row;
+    bool is_job = who->trial->experiment->row.kind == EXPERIMENT_GENERIC;
+    if (needed == HTTP_AUTH_JOB && is_job) return http_claim(req, who->session.user_id, true, err);
     bool own = needed == HTTP_AUTH_TASK || needed == HTTP_AUTH_ANY;
+    if (needed == HTTP_AUTH_JOB) own = has_param(req, "{trial");
     if (has_param(req, "{trial")) own = own && http_param_int(req, "trial") == t->id;
     if (has_param(req, "{experiment"))
         own = own && http_param_int(req, "experiment") == t->experiment_id;
     if (has_param(req, "{alloc"))
         own = own && str_eqz(http_param(req, "alloc"), who->allocation->row.id);
     if (has_param(req, "{task")) own = own && str_eqz(http_param(req, "task"), t->task_id);
-    if (own) return 0;
-    return det_fail(err, DET_EDENIED, "a task may only call what is about its own trial");
+    if (!own) return det_fail(err, DET_EDENIED, "a task may only call what is about its own trial");
+    return http_claim(req, who->session.user_id, true, err);
 }
 
 static int check_user(struct http_request *req, struct identity *who, enum http_auth needed,
@@ -143,7 +154,7 @@ static int check_user(struct http_request *req, struct identity *who, enum http_
         return det_fail(err, DET_EDENIED, "only the task itself may call this");
     if (needed == HTTP_AUTH_ADMIN && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may do this");
-    return 0;
+    return http_claim(req, who->user.id, who->is_local, err);
 }
 
 int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
@@ -162,14 +173,59 @@ int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
     if (rc) return rc;
     if (who->session.expires_us && who->session.expires_us <= clock_unix_us())
         return det_fail(err, DET_EAUTH, "the token has expired; log in again");
+    who->is_local = !sodium_memcmp(hash.ptr, m->local_hash, sizeof m->local_hash);
     if (!who->session.allocation_id) return check_user(req, who, needed, err);
     rc = find_run(m, hash, who, err);
     return rc ? rc : check_task(req, who, needed, err);
 }
 
+// --- what belongs to whom
+
+struct viewer auth_viewer(const struct http_request *req)
+{
+    const struct master *m = req->user;
+    const struct identity *who = identity_of(req);
+    return (struct viewer){.user_id = who->session.user_id,
+                           .admin = who->user.admin,
+                           .all_private = m->opts.settings.private};
+}
+
+bool viewer_owns(const struct viewer *v, int64_t owner_id)
+{
+    return v->admin || v->user_id == owner_id;
+}
+
+bool viewer_may_read(const struct viewer *v, const struct experiment *row)
+{
+    return viewer_owns(v, row->user_id) || !(row->private || v->all_private);
+}
+
+void viewer_hide(const struct viewer *v, struct experiment *row)
+{
+    // Who knows the name of a model definition can create an experiment with it.
+    if (!viewer_may_read(v, row)) row->context = NULL;
+}
+
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err)
 {
-    const struct identity *who = identity_of(req);
-    if (who->user.admin || who->session.user_id == owner_id) return 0;
+    const struct viewer v = auth_viewer(req);
+    if (viewer_owns(&v, owner_id)) return 0;
     return det_fail(err, DET_EDENIED, "it belongs to another user");
+}
+
+int auth_may_see(const struct http_request *req, const struct experiment *row, det_err *err)
+{
+    const struct identity *who = identity_of(req);
+    if (!who->trial || who->session.user_id == row->user_id) return 0;
+    return det_fail(err, DET_EDENIED, "a job may only read checkpoints of its own user's trials");
+}
+
+int auth_may_read(const struct http_request *req, const struct experiment *row, det_err *err)
+{
+    const struct viewer v = auth_viewer(req);
+    int rc = auth_may_see(req, row, err);
+    if (rc || viewer_may_read(&v, row)) return rc;
+    return det_fail(err, DET_EDENIED,
+                    "experiment %lld is private: only its owner and administrators may read this",
+                    (long long)row->id);
 }

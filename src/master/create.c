@@ -49,6 +49,7 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
         .data = job->data,
         .workspace = job->workspace,
         .project = job->project,
+        .private = job->private,
         .entrypoint = job->entrypoint,
         .launch_layer = job->launch_layer,
         .hyperparameters = {.kind = HP_GROUP, .name = ""},
@@ -85,13 +86,14 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
         struct job_config job;
         rc = job_config_read(&e->arena, text, opts, &job, diags);
         if (rc) return diag_fail(diags, err);
-        complete = job_config_write(&e->arena, &job, false);
+        complete = job_config_write(&e->arena, &job, CONFIG_WHOLE);
         job_as_experiment(&job, &e->cfg);
     } else {
         rc = exp_config_read(&e->arena, text, opts, &e->cfg, diags);
         if (rc) return diag_fail(diags, err);
-        complete = exp_config_write(&e->arena, &e->cfg, false);
+        complete = exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE);
     }
+    e->row.private = e->cfg.private;
     keep_json(e, complete);
     size_t n = strlen(e->config_json);
     if (n <= CONFIG_MAX_BYTES) return 0;
@@ -160,8 +162,18 @@ static int find_start_dir(struct live_experiment *e, int64_t experiment_id, det_
     return rc;
 }
 
-// A checkpoint that all trials start from.
-static int choose_start(struct live_experiment *e, det_err *err)
+static int check_source(struct live_experiment *e, int64_t experiment_id,
+                        const struct viewer *viewer, det_err *err)
+{
+    struct experiment row;
+    int rc = db_experiment_find(e->master->reader, experiment_id, &e->arena, &row, err);
+    if (rc || viewer_may_read(viewer, &row)) return rc;
+    return det_fail(err, DET_EDENIED, "experiment %lld, whose checkpoint it is, is private",
+                    (long long)experiment_id);
+}
+
+// A checkpoint that all trials start from. viewer NULL: it was found allowed before.
+static int choose_start(struct live_experiment *e, const struct viewer *viewer, det_err *err)
 {
     struct master *m = e->master;
     const struct searcher_config *s = &e->cfg.searcher;
@@ -178,6 +190,7 @@ static int choose_start(struct live_experiment *e, det_err *err)
         e->warm_start = rc ? NULL : t.latest_checkpoint;
         if (!rc) c.experiment_id = t.experiment_id;
     }
+    if (!rc && c.experiment_id && viewer) rc = check_source(e, c.experiment_id, viewer, err);
     if (!rc && e->warm_start) rc = find_start_dir(e, c.experiment_id, err);
     return rc ? det_wrap(err, "searcher") : 0;
 }
@@ -190,7 +203,7 @@ int create_read_stored(struct live_experiment *e, struct str config, det_err *er
     int rc = read_config(e, text, &opts, &diags, err);
     if (!rc) rc = policies_open(e, err);
     if (!rc) rc = choose_storage(e, err);
-    return rc ? rc : choose_start(e, err);
+    return rc ? rc : choose_start(e, NULL, err);
 }
 
 static int check_slots(struct live_experiment *e, det_err *err)
@@ -231,7 +244,7 @@ int create_check(struct master *m, const struct create_input *in, struct diag_li
     if (!rc) rc = policies_open(e, err);
     if (!rc) rc = choose_storage(e, err);
     if (!rc) rc = isolation_check(e, err);
-    if (!rc) rc = choose_start(e, err);
+    if (!rc) rc = choose_start(e, &in->viewer, err);
     if (!rc) rc = check_slots(e, err);
     if (!rc) rc = check_context(e, in->context, err);
     if (rc)
@@ -309,7 +322,7 @@ int create_save_config(struct live_experiment *e, struct db_tx *tx, det_err *err
     struct str complete, original;
     int rc = db_config_find(e->master->reader, e->row.id, &arena, &complete, &original, err);
     if (!rc) {
-        keep_json(e, exp_config_write(&e->arena, &e->cfg, false));
+        keep_json(e, exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE));
         db_config_save(tx, e->row.id, str_from(e->config_json), original);
     }
     arena_done(&arena);

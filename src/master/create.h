@@ -1,7 +1,7 @@
 // master/create.h: from a configuration to an experiment. Private to the layer.
 #pragma once
 
-#include "master/state.h"
+#include "master/auth.h"
 
 struct create_input {
     struct str config;               // YAML or JSON
@@ -10,6 +10,7 @@ struct create_input {
     size_t n_below;
     enum experiment_kind kind;
     int64_t user_id;
+    struct viewer viewer; // the same user
     struct opt_int parent_id;
     bool activate;
 };

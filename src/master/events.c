@@ -17,6 +17,7 @@ struct mark {
 
 struct watcher {
     struct master *master;
+    struct viewer viewer;
     struct http_stream *stream;
     struct watcher *next;
 };
@@ -42,15 +43,37 @@ static int by_mark(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void send_all(struct master *m, const char *name, const struct field_table *table,
-                     const void *record, struct arena *arena)
+static void put_record(struct buf *out, const struct field_table *table, const void *record,
+                       struct arena *arena)
+{
+    struct json_writer w;
+    json_init(&w, out, 0);
+    api_put_record(&w, arena, table, record);
+}
+
+static void send_experiment(struct master *m, struct experiment *row, struct arena *arena)
+{
+    struct buf whole = BUF_INIT(API_MAX_REPLY), hidden = BUF_INIT(API_MAX_REPLY);
+    put_record(&whole, &experiment_table, row, arena);
+    for (const struct watcher *x = m->events->watchers; x; x = x->next) {
+        bool reads = viewer_may_read(&x->viewer, row);
+        if (!reads && !hidden.len) {
+            struct experiment shown = *row;
+            viewer_hide(&x->viewer, &shown);
+            put_record(&hidden, &experiment_table, &shown, arena);
+        }
+        http_send_event(x->stream, NULL, "experiment", buf_str(reads ? &whole : &hidden));
+    }
+    buf_done(&whole);
+    buf_done(&hidden);
+}
+
+static void send_trial(struct master *m, const struct trial *row, struct arena *arena)
 {
     struct buf out = BUF_INIT(API_MAX_REPLY);
-    struct json_writer w;
-    json_init(&w, &out, 0);
-    api_put_record(&w, arena, table, record);
-    for (struct watcher *x = m->events->watchers; x; x = x->next)
-        http_send_event(x->stream, NULL, name, buf_str(&out));
+    put_record(&out, &trial_table, row, arena);
+    for (const struct watcher *x = m->events->watchers; x; x = x->next)
+        http_send_event(x->stream, NULL, "trial", buf_str(&out));
     buf_done(&out);
 }
 
@@ -61,9 +84,9 @@ static void send_mark(struct master *m, const struct mark *mark)
     struct trial t;
     if (mark->kind == EVENT_EXPERIMENT &&
         !db_experiment_find(m->reader, mark->id, &arena, &e, NULL))
-        send_all(m, "experiment", &experiment_table, &e, &arena);
+        send_experiment(m, &e, &arena);
     if (mark->kind == EVENT_TRIAL && !db_trial_find(m->reader, mark->id, &arena, &t, NULL))
-        send_all(m, "trial", &trial_table, &t, &arena);
+        send_trial(m, &t, &arena);
     arena_done(&arena);
 }
 
@@ -120,8 +143,8 @@ static int get_events(struct http_request *req, det_err *err)
         m->events = xcalloc(1, sizeof *m->events);
         m->events->timer = (struct loop_timer){.fn = flush, .ctx = m};
     }
-    const struct http_stream_opts opts = {.closed = closed, .ctx = w};
-    *w = (struct watcher){.master = m, .next = m->events->watchers};
+    const struct http_stream_opts opts = {.closed = closed, .ctx = w, .resyncs = true};
+    *w = (struct watcher){.master = m, .viewer = auth_viewer(req), .next = m->events->watchers};
     m->events->watchers = w;
     w->stream = http_stream_start(req, &opts);
     return 0;

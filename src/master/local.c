@@ -108,5 +108,7 @@ int local_announce(struct master *m, det_err *err)
         token = auth_new_session(m, &session, &m->arena, tx);
         rc = run(m->db, tx, err);
     }
-    return rc ? rc : write_file(m, path, token, err);
+    if (rc) return rc;
+    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+    return write_file(m, path, token, err);
 }

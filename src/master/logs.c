@@ -7,7 +7,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { LINES_AT_ONCE = 500 };
+enum { LINES_AT_ONCE = 500, BYTES_AT_ONCE = 256 << 10 };
 
 // --- in
 
@@ -176,7 +176,7 @@ static void pull(void *ctx, struct http_stream *stream)
         log_warn("log of trial %lld: %s", (long long)f->filter.trial_id, err.msg);
     const struct log_line *lines = list.items;
     f->idle = !list.n && !ended;
-    for (size_t i = 0; i < list.n; i++) {
+    for (size_t i = 0; i < list.n && http_stream_queued(stream) < BYTES_AT_ONCE; i++) {
         send_line(f, &lines[i], &arena);
         f->filter.after_id = lines[i].id;
     }
@@ -207,11 +207,8 @@ void logs_follow(struct http_request *req, const struct log_filter *filter)
     f->filter.limit = LINES_AT_ONCE;
     f->next = m->followers;
     m->followers = f;
-    const struct http_stream_opts opts = {.content_type = http_content_type(HTTP_EVENTS),
-                                          .pull = pull,
-                                          .closed = closed,
-                                          .ctx = f,
-                                          .max_queue = 64 << 20};
+    const struct http_stream_opts opts = {
+        .content_type = http_content_type(HTTP_EVENTS), .pull = pull, .closed = closed, .ctx = f};
     f->stream = http_stream_start(req, &opts);
 }
 

@@ -159,9 +159,9 @@ static int open_rm(struct master *m, det_err *err)
 // A task needs a descriptor, a client another one. Most systems let a program have 1024 until it
 // asks for more. Tasks inherit the number, and some programs go through all that they might have,
 // so it is not made larger than anybody needs.
-static void raise_file_limit(void)
+static void raise_file_limit(int64_t max_connections)
 {
-    const rlim_t wanted = 16384;
+    const rlim_t wanted = MAX(16384, (rlim_t)max_connections * 8 / 5 + 1);
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted) return;
     limit.rlim_cur = MIN(limit.rlim_max, wanted);
@@ -281,7 +281,6 @@ void master_free(struct master *m)
     set_done(&m->trials);
     set_done(&m->allocations);
     set_done(&m->sessions);
-    users_close(m);
     events_close(m);
     auth_close(m);
     rm_close(m->rm);
@@ -318,7 +317,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
 int master_run(const struct master_opts *opts, det_err *err)
 {
     sigset_t signals = block_signals();
-    raise_file_limit();
+    raise_file_limit(opts->settings.max_connections);
     struct master *m = master_new(opts, err);
     if (!m) return err->code;
     int rc = watch_signals(m, &signals, err);

@@ -7,6 +7,8 @@
 #include "master/local.h"
 #include "sys/fs.h"
 #include "sys/log.h"
+#include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,6 +87,25 @@ static void set_address(struct master *m)
 
 // --- the server
 
+// Files and tasks need descriptors, too.
+static struct http_limits limits_of(const struct master_settings *s)
+{
+    struct rlimit files = {0};
+    int64_t n = s->max_connections;
+    getrlimit(RLIMIT_NOFILE, &files);
+    int64_t most = (int64_t)MIN(files.rlim_cur / 8 * 5, (rlim_t)INT_MAX);
+    if (n > most) {
+        log_warn("there can be %lld connections, not %lld: the system lets the master have %llu "
+                 "files open (ulimit -n)",
+                 (long long)most, (long long)n, (unsigned long long)files.rlim_cur);
+        n = most;
+    }
+    return (struct http_limits){.connections = (int)n,
+                                .per_address = (int)s->max_connections_per_address,
+                                .per_user = (int)s->max_connections_per_user,
+                                .reserve = (int)s->reserved_connections};
+}
+
 static struct http_server *listen_on(struct master *m, int port, det_err *err)
 {
     struct http_server_opts opts = {.host = m->opts.host,
@@ -92,6 +113,7 @@ static struct http_server *listen_on(struct master *m, int port, det_err *err)
                                     .tls_cert = m->opts.tls_cert,
                                     .tls_key = m->opts.tls_key,
                                     .insecure = m->opts.insecure,
+                                    .limits = limits_of(&m->opts.settings),
                                     .user = m,
                                     .authenticate = auth_check};
     opts.tables = master_tables(&opts.n_tables);

@@ -111,6 +111,7 @@ struct master {
     const char *cluster_id;
     struct arena arena; // as long as the master
     uint8_t token_key[32];
+    uint8_t local_hash[AUTH_HASH_BYTES];               // of the token in master.json
     struct throttle *throttle;                         // of logins
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct unsettled *unsettled;

@@ -77,7 +77,7 @@ static void put_start(const struct search *s, struct json_writer *w)
 {
     const struct custom *c = s->schedule;
     struct arena arena = ARENA_INIT;
-    const struct doc *cfg = exp_config_write(&arena, s->cfg, false);
+    const struct doc *cfg = exp_config_write(&arena, s->cfg, CONFIG_WHOLE);
     json_key(w, "seed");
     json_put_int(w, s->cfg->experiment_seed);
     json_key(w, "searcher");

@@ -1,7 +1,7 @@
 // Unit log.c: log lines, written whole.
 #include "sys/log.h"
 
-#include "base/buf.h"
+#include "base/safe.h"
 #include "sys/clock.h"
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -28,18 +28,11 @@ static void add_time(struct buf *line)
     buf_printf(line, "%s.%03dZ", text, (int)(us % 1000000 / 1000));
 }
 
-// Nothing that is logged can look like a line of its own, or speak to a terminal.
-static void add_text(struct buf *line, const char *text)
-{
-    for (; *text; text++)
-        buf_addc(line, (unsigned char)*text < ' ' || *text == 127 ? ' ' : *text);
-}
-
 void log_write(enum log_severity severity, const char *fmt, ...)
 {
     static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
     if ((int)severity < least_severity) return;
-    struct buf line = BUF_INIT(2 * LINE_MAX_BYTES);
+    struct buf line = BUF_INIT(8 * LINE_MAX_BYTES);
     char text[LINE_MAX_BYTES];
     va_list args;
     va_start(args, fmt);
@@ -47,7 +40,7 @@ void log_write(enum log_severity severity, const char *fmt, ...)
     va_end(args);
     add_time(&line);
     buf_printf(&line, " %s ", names[severity]);
-    add_text(&line, text);
+    safe_add(&line, str_from(text), SAFE_LINE); // it cannot look like a line of its own
     buf_addc(&line, '\n');
     // There is nowhere to report that a report did not get through.
     ssize_t n = write(STDERR_FILENO, buf_str(&line).ptr, line.len);

@@ -48,7 +48,7 @@ static int complete(det_trainer *t, uint64_t seed, det_err *err)
     int rc = dist_broadcast(t->ranks, "seed", 0, &t->setup.seed, sizeof t->setup.seed, err);
     if (rc) return rc;
     t->setup.data = t->config.data;
-    if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, true);
+    if (cfg) t->setup.experiment = exp_config_write(&t->arena, cfg, CONFIG_OWNER);
     t->hparams = settings_hparams(t->setup.hparams);
     t->data = settings_data(t->setup.data);
     t->setup.engine->seed(t->setup.seed);
@@ -230,15 +230,31 @@ static int load_trial(det_trainer *t, const det_trial_ops *ops, const char *dir,
     return rc;
 }
 
-det_trial *det_load_checkpoint_trial(det_trainer *t, const det_trial_ops *ops, const char *dir)
+// The directory of a checkpoint of the cluster.
+static int fetch_checkpoint(det_trainer *t, const det_checkpoint_source *source, const char **dir,
+                            det_err *err)
+{
+    if (!t->core)
+        return det_fail(err, DET_ESTATE,
+                        "only a task of a cluster can have a checkpoint by the number of its trial "
+                        "or its UUID: start it with 'det job run', or give the directory");
+    return client_fetch_checkpoint(t->core, source->trial_id, source->uuid, dir, err);
+}
+
+det_trial *det_load_checkpoint_trial_with(det_trainer *t, const det_trial_ops *ops,
+                                          det_checkpoint_source source)
 {
     det_err err;
     det_trial *trial = NULL;
+    const char *dir = source.directory;
     if (!t) return NULL;
-    if (!ops || !dir) {
-        det_raise(DET_EINVAL, "det_load_checkpoint_trial: operations and directory must be given");
+    if (!ops || !!source.directory + !!source.trial_id + !!source.uuid != 1) {
+        det_raise(DET_EINVAL, "det_load_checkpoint_trial: give operations, and one of directory, "
+                              "trial_id and uuid");
         return NULL;
     }
+    int rc = dir ? 0 : fetch_checkpoint(t, &source, &dir, &err);
+    if (rc) return raise_err(t, &err);
     if (!load_trial(t, ops, dir, &trial, &err)) return trial;
     det_wrap(&err, "checkpoint '%s'", dir);
     return raise_err(t, &err);

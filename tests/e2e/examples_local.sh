@@ -28,11 +28,10 @@ completes() {
 few='searcher.max_length=2'
 completes mnist/const.yaml --config data.dir="$MNIST" --config $few
 
-# The same model, asked about 100 digits, as a job.
+# The same model, asked about 100 digits, as a job that knows the number of the trial.
 cp -r "$sources/examples" all
 run "$det" job run all/batch_inference/batch_inference.yaml all --local --config data.images="$MNIST" \
-    --config data.checkpoint="$(dirname "$(find "$DET_HOME" -name state-dict.pth)")" \
-    --config data.output="$tmp/predictions.csv"
+    --config data.trial_id=1 --config data.output="$tmp/predictions.csv"
 expect_status 0
 run wc -l predictions.csv
 expect_out "101 predictions.csv"

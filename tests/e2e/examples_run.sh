@@ -115,7 +115,7 @@ expect_out "finished after 4 batches"
 run grep -h '"slots": 2' shared-ck/*/loop.json
 expect_status 0
 job() { # job BATCH_SIZE [LAUNCHER...]
-    sed -e "s|checkpoint: .*|checkpoint: $(ls -td "$tmp"/digits-ck/*/ | head -n 1)|" -e "s|images: .*|images: $tmp/digits|" \
+    sed -e "s|trial_id: .*|checkpoint: $(ls -td "$tmp"/digits-ck/*/ | head -n 1)|" -e "s|images: .*|images: $tmp/digits|" \
         -e "s|batch_size: .*|batch_size: $1|" -e "s|output: .*|output: $1.csv|" \
         "$examples/batch_inference/batch_inference.yaml" >job.yaml
     run "$det" config check --job job.yaml

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Who may call what. Every route of the table is tried with no token, with wrong, expired and revoked ones, as another task, and as
-another user."""
+"""Who may call what. Every route of the table is tried by everybody: with no token, with wrong, expired and revoked ones, by tasks and
+jobs of the same and of another user, by users who own it and who do not, by administrators."""
 import contextlib
 import os
 import re
@@ -12,14 +12,51 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
 
-OPEN = {('GET', '/info'), ('GET', '/api/v1/master'), ('GET', '/healthz'), ('GET', '/readyz'),
-        ('GET', '/api/openapi.json'), ('POST', '/api/v1/auth/login')}
-# What any task may call because it is about the caller alone: the path names nobody.
-OWN = {('POST', '/api/v1/checkpoints'), ('POST', '/api/v1/task/logs')}
+# Who may call what: every route of the table is in one of these, and whoever is not named by its key gets 403, or 401 without a token
+# that is good. `own`: the task of the trial in question; `job`: a job of the same user; `tasks`: all of them, about themselves.
+USERS = ('ann', 'bob', 'root', 'local')
+TASKS = ('own', 'other trial', 'job', "bob's task", "bob's job")
+RULES = {
+    ('everybody',): """
+        GET /info; GET /api/v1/master; GET /healthz; GET /readyz; GET /api/openapi.json; POST /api/v1/auth/login""",
+    USERS: """
+        GET /metrics; POST /api/v1/auth/logout; GET /api/v1/me; GET /api/v1/users; POST /api/v1/contexts; GET /api/v1/experiments
+        POST /api/v1/experiments; GET /api/v1/experiment/labels; GET /api/v1/experiments/{experiment}
+        GET /api/v1/experiments/{experiment}/model_def; GET /api/v1/experiments/{experiment}/trials
+        GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
+        GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
+        GET /api/v1/events""",
+    (*USERS, 'own'): """
+        GET /api/v1/trials/{trial}; GET /api/v1/trials/{trial}/metrics
+        GET /api/v1/experiments/{experiment}/searcher/best_searcher_validation_metric""",
+    (*USERS, 'own', 'job'): """
+        GET /api/v1/trials/{trial}/checkpoints; GET /api/v1/trials/{trial}/best_checkpoint""",
+    (*USERS, 'job'): """
+        GET /api/v1/checkpoints/{uuid}; GET /api/v1/checkpoints/{uuid}/files/{file}""",
+    ('ann', 'root', 'local'): """
+        POST /api/v1/experiments/continue; POST /api/v1/experiments/{experiment}/activate; POST /api/v1/experiments/{experiment}/pause
+        POST /api/v1/experiments/{experiment}/cancel; POST /api/v1/experiments/{experiment}/kill
+        POST /api/v1/experiments/{experiment}/archive; POST /api/v1/experiments/{experiment}/unarchive
+        PATCH /api/v1/experiments/{experiment}; PUT /api/v1/experiments/{experiment}/labels/{label}
+        DELETE /api/v1/experiments/{experiment}/labels/{label}; DELETE /api/v1/experiments/{experiment}
+        POST /api/v1/trials/{trial}/kill; DELETE /api/v1/checkpoints/{uuid}; PATCH /api/v1/jobs/{job}
+        PUT /api/v1/templates/{name}; DELETE /api/v1/templates/{name}; PATCH /api/v1/users/{user}""",
+    ('root', 'local'): """
+        POST /api/v1/users; POST /api/v1/slots/{slot}/enable; POST /api/v1/slots/{slot}/disable""",
+    ('own',): """
+        GET /api/v1/trials/{trial}/searcher/operation; POST /api/v1/trials/{trial}/searcher/completed_operation
+        POST /api/v1/trials/{trial}/progress; POST /api/v1/trials/{trial}/metrics; POST /api/v1/trials/{trial}/early_exit
+        POST /api/v1/trials/{trial}/runner/metadata; POST /api/v1/allocations/{alloc}/ready
+        GET /api/v1/allocations/{alloc}/signals/preemption; POST /api/v1/allocations/{alloc}/signals/ack_preemption
+        POST /api/v1/allocations/{alloc}/signals/pending_preemption; GET /api/v1/tasks/{task}/context_directory""",
+    TASKS: """
+        POST /api/v1/checkpoints; POST /api/v1/task/logs""",
+}
 
 
-# What every user may change: things of their own.
-MAY = {('POST', '/api/v1/auth/logout'), ('POST', '/api/v1/contexts'), ('POST', '/api/v1/experiments')}
+def rules():
+    """(method, path): those who may."""
+    return {tuple(row.split()): who for who, rows in RULES.items() for row in re.split(r'[;\n]', rows) if row.strip()}
 
 
 def routes(m):
@@ -42,51 +79,105 @@ def task_token(m, e):
 
 def tokens_of_strangers(m):
     """Tokens that were good once, or never. The master is restarted in between."""
-    users = {name: m.post('users', {'username': name, 'password': 'correct horse'})['user']['id'] for name in ('ann', 'old', 'gone')}
+    users = {name: m.post('users', {'username': name, 'password': 'correct horse'})['user']['id'] for name in ('amy', 'old', 'gone')}
     tokens = {name: login(m, name, 'correct horse')[1]['token'] for name in users}
-    tokens['revoked'] = login(m, 'ann', 'correct horse')[1]['token']
+    tokens['revoked'] = tokens.pop('amy')
     m.post('auth/logout', token=tokens['revoked'])
     m.good('PATCH', f'users/{users["gone"]}', {'active': False})
     m.stop()
     with contextlib.closing(sqlite3.connect(os.path.join(m.data, 'det.db'))) as db, db:
         db.execute('UPDATE sessions SET expiresAt = 1000000 WHERE userId = ?', (users['old'],))
     m.start()
-    return tokens.pop('ann'), {'nobody': '', 'wrong': 'f' * 64, 'odd': '\xff"', **tokens}
+    return {'nobody': '', 'wrong': 'f' * 64, 'odd': '\xff"', **tokens}
 
 
-def test_every_route_refuses_strangers(det):
-    with Master(det, '--slots', '2') as m:
-        config = 'entrypoint: "echo token $DET_SESSION_TOKEN; sleep 100"\nsearcher: {name: single}'
-        mine, other = m.create(config), m.create(config)
-        trial, _ = task_token(m, mine)
-        _, task = task_token(m, other)
+def create_as(m, token, job=False):
+    """Something that runs, of a user: the numbers of the experiment and the trial, and the task's token."""
+    config = 'entrypoint: "echo token $DET_SESSION_TOKEN; sleep 1000"\n' + ('' if job else 'searcher: {name: single}\n')
+    body = {'config': config, 'type': 'TYPE_GENERIC' if job else 'TYPE_EXPERIMENT'}
+    e = m.post('experiments', body, token=token)['experiment']['id']
+    wait_for(lambda: m.trials(e), 'its trial')
+    return (e, *task_token(m, e))
+
+
+class Callers:
+    """Everybody who could call, and what they could call about: an experiment of ann's."""
+
+    def __init__(self, m):
+        ids = {name: m.post('users', {'username': name, 'password': 'correct horse', 'admin': name == 'root'})['user']['id']
+               for name in ('ann', 'bob', 'root')}
+        self.tokens = {name: login(m, name, 'correct horse')[1]['token'] for name in ids}
+        self.tokens['local'] = m.token
+        self.experiment, self.trial, self.tokens['own'] = create_as(m, self.tokens['ann'])
+        for name, user, job in (('other trial', 'ann', False), ('job', 'ann', True), ("bob's task", 'bob', False), ("bob's job", 'bob', True)):
+            *_, self.tokens[name] = create_as(m, self.tokens[user], job)
         checkpoint = {'uuid': '11111111-2222-4333-8444-555555555555', 'trialRunId': 1, 'stepsCompleted': 0, 'resources': {}}
-        m.good('PUT', 'templates/t', {'config': 'description: x'})
-        user, strangers = tokens_of_strangers(m)
-        _, own = task_token(m, mine)
-        m.post('checkpoints', checkpoint, token=own)
-        alloc = m.allocations(trial)[0]
-        values = {'experiment': mine, 'trial': trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'], 'slot': 0, 'user': 1,
-                  'job': m.experiment(mine)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
-        bodies = {'/api/v1/experiments/continue': {'id': mine}, '/api/v1/templates/{name}': {'config': 'description: y'}}
-        n_refused = n_denied = 0
-        for method, path in routes(m):
-            at, body = filled(path, values), bodies.get(path, {}) if method != 'GET' else None
-            for who, secret in [*strangers.items(), ('another task', task)]:
-                if (method, path) in OPEN or (who == 'another task' and (method, path) in OWN):
-                    continue
-                wanted = (401, 403) if who == 'another task' else (401,)
-                status, answer = m.call(method, at, body, token=secret)
-                if status not in wanted:
-                    raise Failure(f'{method} {at} as {who}: {status} {answer}')
-                n_refused += 1
-            if method != 'GET' and (method, path) not in OPEN | MAY:
-                status, answer = m.call(method, at, body, token=user)
-                if status != 403:
-                    raise Failure(f'{method} {at} as another user: {status} {answer}')
-                n_denied += 1
-        expect('the table is not empty', (n_refused > 350, n_denied > 25), (True, True))
-        expect('both still run', [m.experiment(x)['state'] for x in (mine, other)], ['STATE_ACTIVE'] * 2)
+        m.post('checkpoints', checkpoint, token=self.tokens['own'])
+        m.good('PUT', 'templates/t', {'config': 'description: x'}, token=self.tokens['ann'])
+        alloc = m.allocations(self.trial)[0]
+        self.values = {'experiment': self.experiment, 'trial': self.trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'], 'slot': 0,
+                       'user': ids['ann'], 'job': m.experiment(self.experiment)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
+
+    def call(self, m, method, path, token):
+        body = {'/api/v1/experiments/continue': {'id': self.experiment}, '/api/v1/templates/{name}': {'config': 'description: y'}}.get(path, {})
+        if path == '/api/v1/events':
+            return self.begin(m, path, token)
+        return m.call(method, filled(path, self.values), body if method != 'GET' else None, token=token)
+
+    def begin(self, m, path, token):
+        """A stream has no end; its status is enough."""
+        with contextlib.closing(m.connect()) as c:
+            c.request('GET', path, headers={'Authorization': 'Bearer ' + token})
+            r = c.getresponse()
+            return r.status, ''
+
+
+def must_refuse(callers, m, who, method, path, token, statuses):
+    status, answer = callers.call(m, method, path, token)
+    if status not in statuses:
+        raise Failure(f'{method} {path} as {who}: {status} {answer}, not {statuses}')
+
+
+def test_every_route_refuses_whom_it_is_not_for(det):
+    with Master(det, '--slots', '5') as m:
+        strangers = tokens_of_strangers(m)
+        callers, table = Callers(m), rules()
+        expect('routes without a rule, and rules without a route', set(routes(m)) ^ set(table), set())
+        for (method, path), who_may in sorted(table.items()):
+            for who, token in strangers.items():
+                if who_may != ('everybody',):
+                    must_refuse(callers, m, who, method, path, token, (401,))
+            for who, token in callers.tokens.items():
+                if who not in who_may and who_may != ('everybody',):
+                    must_refuse(callers, m, who, method, path, token, (403,))
+        expect('ann is not disturbed', m.experiment(callers.experiment)['state'], 'STATE_ACTIVE')
+
+
+# What ends what others need comes last.
+LAST = ('early_exit', 'pending_preemption', 'cancel', 'kill', 'logout', 'PATCH /api/v1/users', 'DELETE')
+
+
+def test_every_route_lets_in_whom_it_is_for(det):
+    """The answer may be that the request makes no sense, but not that the caller may not make it."""
+    with Master(det, '--slots', '5') as m:
+        callers = Callers(m)
+        order = sorted(rules().items(), key=lambda r: [word in ' '.join(r[0]) for word in reversed(LAST)])
+        n_allowed = 0
+        for kind in (TASKS, USERS):
+            for (method, path), who_may in order:
+                for who in kind:
+                    if who not in who_may and who_may != ('everybody',):
+                        continue
+                    if (who, path) == ('local', '/api/v1/auth/logout'):  # nobody can log in again as that
+                        continue
+                    status, answer = callers.call(m, method, path, callers.tokens[who])
+                    ended = kind == TASKS and any(word in path for word in LAST)
+                    if status in (401, 403) and path != '/api/v1/auth/login' and not ended:
+                        raise Failure(f'{method} {path} as {who}: {status} {answer}')
+                    n_allowed += 1
+                    if path.endswith('logout') and who in ('ann', 'bob', 'root'):
+                        callers.tokens[who] = login(m, who, 'correct horse')[1]['token']
+        expect('the table is not empty', n_allowed > 150, True)
 
 
 def test_a_tasks_token_dies_with_its_run(det):
@@ -100,8 +191,8 @@ def test_a_tasks_token_dies_with_its_run(det):
         expect('dead', m.call('GET', f'trials/{t}/searcher/operation', token=token)[0], 401)
 
 
-def login(m, name, password):
-    return m.call('POST', 'auth/login', {'username': name, 'password': password}, token='')
+def login(m, name, password, source=None):
+    return m.call('POST', 'auth/login', {'username': name, 'password': password}, token='', source=source)
 
 
 def test_users_and_passwords(det):
@@ -167,6 +258,84 @@ def test_guessing_is_slowed_down(det):
         expect('guesses', [login(m, 'ann', 'wrong')[0] for _ in range(6)], [401] * 5 + [429])
         expect('even the right one waits', login(m, 'ann', 'correct horse')[0], 429)
         expect('others do not', login(m, 'nobody', 'x')[0], 401)
+        expect('unknown names are treated alike', [login(m, 'nobody', 'x')[0] for _ in range(5)], [401] * 4 + [429])
+
+
+def test_guesses_at_the_same_time_count(det):
+    """Four machines, a hundred guesses each, all at once."""
+    with Master(det) as m:
+        m.post('users', {'username': 'ann', 'password': 'correct horse'})
+        begin, answers = threading.Barrier(400), []
+
+        def guess(i):
+            begin.wait()
+            answers.append(login(m, 'ann', f'wrong {i}', source=f'127.0.0.{1 + i % 4}')[0])
+        threads = [threading.Thread(target=guess, args=(i,)) for i in range(400)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        expect('examined', sorted(answers), [401] * 5 + [429] * 395)
+
+
+def test_wrong_guesses_do_not_lock_the_user_out(det):
+    with Master(det) as m:
+        m.post('users', {'username': 'ann', 'password': 'correct horse'})
+        expect('at home', login(m, 'ann', 'correct horse', source='127.0.0.2')[0], 200)
+        expect('guesses', [login(m, 'ann', 'wrong', source='127.0.0.3')[0] for _ in range(6)], [401] * 5 + [429])
+        expect('elsewhere', login(m, 'ann', 'correct horse', source='127.0.0.4')[0], 429)
+        expect('at home again', login(m, 'ann', 'correct horse', source='127.0.0.2')[0], 200)
+        # Somebody who guesses at her place has no more tries than elsewhere, and then waits, too.
+        expect('guesses at home', [login(m, 'ann', 'wrong', source='127.0.0.2')[0] for _ in range(6)], [401] * 5 + [429])
+        status, answer = login(m, 'ann', 'correct horse', source='127.0.0.2')
+        expect('and waits', (status, 'try again in' in answer['detail']), (429, True))
+
+
+def test_names_of_users_follow_the_same_rules_everywhere(det):
+    with Master(det) as m:
+        ann = m.post('users', {'username': 'ann', 'password': 'correct horse'})['user']['id']
+        m.post('users', {'username': 'bob'})
+        bad = [{'username': name} for name in ('', 'x' * 61, 'x' * 5000, 'a\x1b[31m', 'a\nb', 'a\x9bb', 'a\u202eb')]
+        bad += [{'displayName': name} for name in ('x' * 201, 'a\x1bb')]
+        for body in bad:
+            expect(f'POST {body}', m.call('POST', 'users', {'username': 'eve', **body})[0], 400)
+            expect(f'PATCH {body}', m.call('PATCH', f'users/{ann}', body)[0], 400)
+        expect('no name', m.call('POST', 'users', {'displayName': 'x'})[0], 400)
+        expect('taken', m.call('PATCH', f'users/{ann}', {'username': 'bob'})[0], 409)
+        expect('the same as before', [u['username'] for u in m.get('users')['users']], ['admin', 'ann', 'bob'])
+        m.good('PATCH', f'users/{ann}', {'username': '\u00e5nn \u6d4b', 'displayName': 'x' * 200})
+        expect('renamed', login(m, '\u00e5nn \u6d4b', 'correct horse')[0], 200)
+
+
+def test_links_in_checkpoints_are_not_followed(det):
+    """A task can put a link to any file into its checkpoint; the master may be able to read what the caller may not."""
+    train = '''
+import os
+from task import *
+name = str(uuid.uuid4())
+at = os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], name)
+os.makedirs(at + '/folder')
+open(at + '/real', 'w').write('content')
+open(at + '/folder/inner', 'w').write('inner content')
+os.symlink('/etc/passwd', at + '/link')
+os.symlink('/etc', at + '/etc')
+os.symlink('real', at + '/near')
+os.mkfifo(at + '/pipe')
+files = {n: 7 for n in ('real', 'folder/inner', 'link', 'etc/passwd', 'near', 'pipe', 'missing')}
+call('POST', '/checkpoints', {'uuid': name, 'trialRunId': run, 'stepsCompleted': 1, 'resources': files}, str(uuid.uuid4()))
+complete(1, 0.5)
+'''
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nmax_restarts: 0\nsearcher: {name: single, metric: x, max_length: {batches: 1}}',
+                     {'train.py': train})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        uuid = m.get(f'experiments/{e}/checkpoints')['checkpoints'][0]['uuid']
+        for name, wanted in (('real', (200, b'content')), ('folder/inner', (200, b'inner content'))):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}'), wanted)
+        for name in ('link', 'near', 'pipe'):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 403)
+        for name in ('etc/passwd', 'missing', 'unlisted', '../' + uuid + '/real'):
+            expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 404)
 
 
 def test_files_are_private(det):

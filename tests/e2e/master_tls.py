@@ -249,6 +249,21 @@ def test_who_does_not_finish_a_handshake_is_dropped(det):
         expect('answers', m.call('GET', '/healthz')[0], 200)
 
 
+def test_a_bad_length_is_answered_once(det):
+    with Master(det, '--tls') as m:
+        host, port = m.host.split(':')
+        for length in ('abc', '-1', '', '9' * 30):
+            with socket.create_connection((host, int(port)), timeout=30) as plain, m.tls.wrap_socket(plain, server_hostname=host) as s:
+                s.sendall(f'POST /api/v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\nbody'.encode())
+                answer = b''
+                try:
+                    while piece := s.recv(65536):
+                        answer += piece
+                except ssl.SSLEOFError:
+                    pass
+            expect(f'answers to {length!r}', (answer[:12], answer.count(b'HTTP/1.1'), b'problem+json' in answer), (b'HTTP/1.1 400', 1, True))
+
+
 if __name__ == '__main__':
     try:
         run_tests(sys.modules[__name__])

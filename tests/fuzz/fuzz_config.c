@@ -15,11 +15,12 @@ static const struct doc *check(struct arena *arena, struct str text, const struc
         struct job_config cfg;
         return job_config_read(arena, text, opts, &cfg, diags)
                    ? NULL
-                   : job_config_write(arena, &cfg, false);
+                   : job_config_write(arena, &cfg, CONFIG_WHOLE);
     }
     struct exp_config cfg;
-    return exp_config_read(arena, text, opts, &cfg, diags) ? NULL
-                                                           : exp_config_write(arena, &cfg, false);
+    return exp_config_read(arena, text, opts, &cfg, diags)
+               ? NULL
+               : exp_config_write(arena, &cfg, CONFIG_WHOLE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

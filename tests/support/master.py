@@ -162,10 +162,15 @@ class Master:
                 with open(os.path.join(run, name, 'shim.json')) as f:
                     os.kill(json.load(f)['pid'], signal.SIGINT)
 
-    def call(self, method, path, body=None, token=None, headers=None, raw=None):
+    def connect(self, source=None):
+        """source: another address of this machine to come from, such as 127.0.0.2."""
+        source = source and (source, 0)
+        return (http.client.HTTPSConnection(self.host, timeout=60, context=self.tls, source_address=source) if self.tls else
+                http.client.HTTPConnection(self.host, timeout=60, source_address=source))
+
+    def call(self, method, path, body=None, token=None, headers=None, raw=None, source=None):
         """Status and answer, as JSON if it is."""
-        c = (http.client.HTTPSConnection(self.host, timeout=60, context=self.tls) if self.tls else
-             http.client.HTTPConnection(self.host, timeout=60))
+        c = self.connect(source)
         h = {'Authorization': 'Bearer ' + (self.token if token is None else token)}
         if token == '':
             h = {}

@@ -34,27 +34,27 @@ static void save(const char *name, struct str text)
 
 // The complete configuration, or NULL after errors.
 static const struct doc *check(const char *name, struct str text, const struct config_opts *opts,
-                               bool mask)
+                               enum config_view view)
 {
     if (!strncmp(name, "job-", 4)) {
         struct job_config job;
         return job_config_read(&arena, text, opts, &job, &diags)
                    ? NULL
-                   : job_config_write(&arena, &job, mask);
+                   : job_config_write(&arena, &job, view);
     }
     struct exp_config exp;
     return exp_config_read(&arena, text, opts, &exp, &diags) ? NULL
-                                                             : exp_config_write(&arena, &exp, mask);
+                                                             : exp_config_write(&arena, &exp, view);
 }
 
 // What was written must be accepted, and mean the same.
 static void expect_round_trip(const char *name, struct str text, const struct config_opts *opts)
 {
-    const struct doc *first = check(name, text, opts, false);
+    const struct doc *first = check(name, text, opts, CONFIG_WHOLE);
     struct buf b = BUF_INIT(1 << 20);
     yaml_write(first, &b);
     const struct doc *second =
-        check(name, buf_str(&b), &(struct config_opts){.default_name = "other"}, false);
+        check(name, buf_str(&b), &(struct config_opts){.default_name = "other"}, CONFIG_WHOLE);
     assert_non_null(second);
     assert_true(doc_equal(first, second));
     buf_done(&b);
@@ -72,7 +72,7 @@ static void run_case(const char *name)
         opts.below = &low;
         opts.n_below = 1;
     }
-    const struct doc *doc = check(name, buf_str(&text), &opts, true);
+    const struct doc *doc = check(name, buf_str(&text), &opts, CONFIG_OWNER);
     diag_print(&diags, DIAG_WARNING, &got);
     diag_print(&diags, DIAG_ERROR, &got);
     if (doc) {

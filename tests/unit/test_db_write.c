@@ -302,7 +302,8 @@ static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **sta
     db_setting_save(tx, "old", "kept");
     must_run(tx);
     db_stop();
-    run_sql("DROP TABLE journals; PRAGMA user_version = 1"); // as version 1 was
+    run_sql("DROP TABLE journals; ALTER TABLE experiments DROP COLUMN private;"
+            "PRAGMA user_version = 1"); // as version 1 was
     db_start();
     assert_true(is_saved("old"));
     assert_int_equal(db_journal_find(reader, "j", &last, &err), 0);

@@ -100,6 +100,15 @@ static int handle_events(struct http_request *req, det_err *err)
     return 0;
 }
 
+static int handle_changes(struct http_request *req, det_err *err)
+{
+    (void)err;
+    const struct http_stream_opts opts = {.closed = on_closed, .resyncs = true};
+    stream = http_stream_start(req, &opts);
+    count(&n_waiting);
+    return 0;
+}
+
 static void pull_line(void *ctx, struct http_stream *s)
 {
     int *n = ctx;
@@ -140,6 +149,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/rest/{path*}", HTTP_AUTH_NONE, .handle = handle_rest},
     {HTTP_POST, "/later", HTTP_AUTH_NONE, .handle = handle_later},
     {HTTP_GET, "/events", HTTP_AUTH_NONE, .handle = handle_events, .content = HTTP_EVENTS},
+    {HTTP_GET, "/changes", HTTP_AUTH_NONE, .handle = handle_changes, .content = HTTP_EVENTS},
     {HTTP_GET, "/lines", HTTP_AUTH_NONE, .handle = handle_lines, .content = HTTP_LINES},
     {HTTP_GET, "/file", HTTP_AUTH_NONE, .handle = handle_file, .content = HTTP_BYTES},
     {HTTP_GET, "/me", HTTP_AUTH_USER, .handle = handle_who},
@@ -423,6 +433,60 @@ static void test_stream__of_a_client_that_lags_behind_is_dropped(void **state)
     buf_done(&out);
 }
 
+static void flood_events(void *ctx)
+{
+    int *n_next = ctx;
+    char text[4096];
+    for (int i = 0; i < 5000; i++) { // 20 MB
+        snprintf(text, sizeof text, "%-*d", (int)sizeof text - 1, (*n_next)++);
+        http_send_event(stream, NULL, "change", str_from(text));
+    }
+}
+
+struct queued {
+    size_t n;
+};
+
+static void look_at_queue(void *ctx)
+{
+    ((struct queued *)ctx)->n = http_stream_queued(stream);
+}
+
+// Every event that comes is whole: what does not fit is missing, and an event says so.
+static void test_changes__are_replaced_by_a_word_if_the_client_lags_behind(void **state)
+{
+    (void)state;
+    struct buf out = BUF_INIT(64 << 20);
+    struct queued queued;
+    int n_next = 1;
+    int fd = dial(&serve);
+    say(fd, "GET /changes HTTP/1.0\r\n\r\n"); // 1.0 knows no chunks
+    wait_for(&n_waiting, 1);
+    for (int i = 0; i < 3; i++) {
+        serve_call(&serve, flood_events, &n_next);
+        serve_call(&serve, look_at_queue, &queued);
+        assert_true(queued.n < 1 << 20);
+    }
+    hear_until(fd, &out, "event: resync\ndata: {}\n\n");
+    serve_call(&serve, send_two, NULL); // it goes on
+    hear_until(fd, &out, "data: two\ndata: lines\n\n");
+    serve_call(&serve, end_stream, NULL);
+    hear_all(fd, &out);
+    int n_events = 0, n_resyncs = 0;
+    struct str rest = str_from(body_of(out.ptr));
+    for (const char *end; (end = memmem(rest.ptr, rest.len, "\n\n", 2)); n_events++) {
+        struct str one = {rest.ptr, (size_t)(end - rest.ptr)};
+        n_resyncs += str_eqz(one, "event: resync\ndata: {}");
+        bool is_change = str_starts(one, STR("event: change\ndata: "));
+        if (is_change) assert_int_equal(one.len, strlen("event: change\ndata: ") + 4095);
+        rest = (struct str){end + 2, rest.len - one.len - 2};
+    }
+    assert_int_equal(rest.len, 0);
+    assert_true(n_resyncs >= 1);
+    assert_true(n_events > 3);
+    buf_done(&out);
+}
+
 // In the server's thread, whose stream and count these are.
 static void beat_dead_stream(void *ctx)
 {
@@ -510,6 +574,7 @@ int main(void)
         T(test_connection__survives_a_refused_request_with_a_body),
         T(test_events__reach_the_client_as_they_happen),
         T(test_stream__of_a_client_that_lags_behind_is_dropped),
+        T(test_changes__are_replaced_by_a_word_if_the_client_lags_behind),
         T(test_stream__ends_when_the_client_is_gone),
         T(test_lines__are_pulled_until_the_end),
         T(test_server__stops_with_streams_and_requests_waiting),

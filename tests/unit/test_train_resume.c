@@ -392,7 +392,7 @@ static void test_predict__keeps_the_order_of_the_data(void **state)
     char dir[256];
     train_part(&(struct variant){0}, NULL, 3, dir);
     det_trainer *t = det_init(.hparams = "{model: 3}"); // the checkpoint knows better
-    det_trial *trial = det_load_checkpoint_trial(t, &Net, dir);
+    det_trial *trial = det_load_checkpoint_trial(t, &Net, .directory = dir);
     assert_fine();
     det_tensor *x = det_randn(DET_F32, DET_DIMS(13, 1, 8, 8));
     det_tensor *many = det_predict(

@@ -154,9 +154,24 @@ static void test_checkpoint__brings_its_configuration(void **state)
     setenv("DET_EXPERIMENT_CONFIG", "{\"entrypoint\": \"./p\", \"data\": {\"trial_id\": 9}}", 1);
     t = det_init();
     unsetenv("DET_EXPERIMENT_CONFIG");
-    det_load_checkpoint_trial(t, &ops, dir);
+    det_load_checkpoint_trial(t, &ops, .directory = dir);
     assert_fine();
     assert_string_equal(seen_settings, "here 9 4"); // the job's own data setting comes first
+    det_trainer_free(t);
+}
+
+static void test_checkpoint__of_the_cluster_needs_a_cluster(void **state)
+{
+    (void)state;
+    det_err err;
+    det_trainer *t = det_init();
+    assert_null(det_load_checkpoint_trial(t, &OneVarTrial, .trial_id = 777));
+    assert_int_equal(det_check(&err), DET_ESTATE);
+    assert_non_null(strstr(err.msg, "'det job run'"));
+    assert_null(det_load_checkpoint_trial(t, &OneVarTrial, .trial_id = 777, .directory = "x"));
+    assert_int_equal(det_check(&err), DET_EINVAL);
+    assert_null(det_load_checkpoint_trial(t, &OneVarTrial, .directory = NULL));
+    assert_int_equal(det_check(&err), DET_EINVAL);
     det_trainer_free(t);
 }
 
@@ -239,6 +254,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_init__takes_what_a_task_is_given),
     TEST(test_init__takes_the_data_of_a_job),
     TEST(test_checkpoint__brings_its_configuration),
+    TEST(test_checkpoint__of_the_cluster_needs_a_cluster),
     TEST(test_init__seeds_the_random_numbers),
     TEST(test_context__knows_where_it_is),
     TEST(test_registry__finds_trials_by_name),
