@@ -98,11 +98,13 @@ int alloc_start_shim(struct rm *rm, struct alloc *a, bool second, det_err *err)
     return rc;
 }
 
-// Of a shim that is stopped, or does not react for another reason, too. What it has started comes
-// first: without it, nobody could tell what belongs to the task.
+// Of a shim that is stopped, or does not react for another reason, too. What it has started is
+// killed first: without the shim, nobody could tell what belongs to the task. The shim is stopped
+// meanwhile, so that it never takes this for the end of the task.
 void alloc_destroy(struct alloc *a)
 {
     pid_t pid = a->pidfd >= 0 ? proc_pid(a->pidfd) : 0;
+    if (pid) proc_signal(a->pidfd, SIGSTOP);
     if (pid) proc_kill_tree(pid);
     if (a->pidfd >= 0) proc_signal(a->pidfd, SIGKILL);
 }
