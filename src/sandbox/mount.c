@@ -26,7 +26,10 @@ int mount_attach(int copy, const char *path, det_err *err)
 int mount_restrict(int fd, const char *path, struct mount_flags flags, det_err *err)
 {
     struct mount_attr attr = {0};
-    if (flags.read_only) attr.attr_set |= MOUNT_ATTR_RDONLY;
+    if (flags.read_only) {
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+        attr.propagation = MS_PRIVATE; // what is mounted there later, outside, could be written
+    }
     if (flags.no_suid) attr.attr_set |= MOUNT_ATTR_NOSUID;
     if (flags.no_dev) attr.attr_set |= MOUNT_ATTR_NODEV;
     unsigned how = (flags.recursive ? AT_RECURSIVE : 0u) | (*path ? 0u : AT_EMPTY_PATH);

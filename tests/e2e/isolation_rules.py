@@ -12,6 +12,7 @@ import tempfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+from namespaces import run_apart  # noqa: E402
 
 NOBODY = 65534
 NO_NAMESPACES = [sys.executable, os.path.join(HERE, '..', 'support', 'no_namespaces.py')]
@@ -318,7 +319,7 @@ def main():
     if os.getuid() != 0:
         print('SKIPPED: needs root')
     else:
-        run_tests(sys.modules[__name__])
+        run_apart(lambda: run_tests(sys.modules[__name__]))
 
 
 if __name__ == '__main__':

@@ -1,11 +1,11 @@
 // What the resource manager promises, with real processes.
+#include "support/mounts.h"
 #include "support/shim.h"
 
 #include "base/rng.h"
 #include "rm/rm.h"
 #include "sys/fs.h"
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -522,7 +522,7 @@ static void test_full_disk__is_reported_and_leaves_nothing(void **state)
     struct world *w = *state;
     det_err err = {0};
     mkdir(w->root, 0700);
-    if (mount("tmpfs", w->root, "tmpfs", 0, "size=256k") != 0) skip(); // needs root
+    if (!mount_small_disk(w->root, "size=256k")) skip(); // needs root
     const char *ballast = arena_printf(&w->arena, "%s/ballast", w->root);
     char *zeros = calloc(1, 256 << 10);
     write_bytes(ballast, zeros, 256 << 10);

@@ -1,9 +1,9 @@
 #include "sys/dir.h"
 #include "support/files.h"
+#include "support/mounts.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -113,14 +113,12 @@ static void test_remove__takes_what_is_deep_and_closed(void **state)
     close(here);
 }
 
-// In a mount namespace of its own.
 static void test_remove__leaves_what_is_mounted_inside(void **state)
 {
     (void)state;
     det_err err = {0};
     int top = -1, fd = -1;
-    if (geteuid() != 0 || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-        skip();
+    if (!make_own_mounts()) skip(); // needs root
     assert_ok(dir_open(temp_path("mounted/tree/point"), DIR_CREATE, &fd, &err), &err);
     close(fd);
     assert_ok(dir_open(temp_path("mounted"), 0, &top, &err), &err);

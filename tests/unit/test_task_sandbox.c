@@ -5,6 +5,35 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+// What is mounted where, before the first test.
+static char *mounts_before;
+
+static char *read_mounts(void)
+{
+    char *text = calloc(1, 1 << 16);
+    int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    for (ssize_t n, at = 0; (n = read(fd, text + at, (1 << 16) - 1 - (size_t)at)) > 0;)
+        at += n;
+    close(fd);
+    return text;
+}
+
+// Mounts that any other namespace shares, as systemd has them. A sandbox must detach itself first.
+static void share_mounts(void)
+{
+    if (make_own_mounts()) mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL);
+    mounts_before = read_mounts();
+}
+
+static int leave_no_mounts(void **state)
+{
+    char *now = read_mounts();
+    int differs = strcmp(now, mounts_before);
+    if (differs) print_error("mounts outside of the sandbox:\n%s", now);
+    free(now);
+    return teardown(state) || differs ? -1 : 0;
+}
+
 // A directory next to that of the task, with a secret in it.
 static const char *hide_something(struct world *w)
 {
@@ -103,6 +132,28 @@ static void test_mounts__are_real_and_obey_read_only(void **state)
     assert_int_equal(access("/usr/det-test-data", F_OK), -1);
 }
 
+// A mount that comes later is not read-only.
+static void test_strict__sees_no_later_mounts(void **state)
+{
+    struct world *w = *state;
+    const char *place = arena_printf(&w->arena, "%s-later", w->dir);
+    mkdir(place, 0777);
+    add_mount(w, (struct sandbox_mount){place, "/det-test-later", true, true});
+    w->spec.sandbox.mode = SANDBOX_STRICT;
+    start(w, arena_printf(&w->arena,
+                          "echo up; until [ -e go ]; do sleep 0.01; done; "
+                          "for d in %s /det-test-later; do (echo > $d/x) 2>/dev/null && echo $d; "
+                          "done",
+                          place));
+    wait_until(has_line(w, TASK_STDOUT, "up\n"));
+    bool is_mounted = !mount("tmpfs", place, "tmpfs", 0, "mode=0777");
+    write_bytes(arena_printf(&w->arena, "%s/task/go", w->dir), "", 0);
+    finish(w);
+    if (is_mounted) assert_int_equal(umount(place), 0);
+    assert_lines(w, TASK_STDOUT, "up\n");
+    if (!is_mounted) skip(); // needs root
+}
+
 static void test_mounts__lead_to_nothing_hidden(void **state)
 {
     struct world *w = *state;
@@ -156,7 +207,7 @@ static void test_end__nothing_survives_the_shim(void **state)
     free(tree);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, leave_no_mounts)
 
 static int run_all(void)
 {
@@ -165,6 +216,7 @@ static int run_all(void)
         T(private__hides_what_is_hidden),
         T(private__leaves_the_rest_as_it_is),
         T(strict__lets_write_only_where_allowed),
+        T(strict__sees_no_later_mounts),
         T(mounts__are_real_and_obey_read_only),
         T(mounts__lead_to_nothing_hidden),
         T(end__code_and_signal_are_those_of_the_program),
@@ -179,6 +231,7 @@ int main(int argc, char **argv)
     enum { NOBODY = 65534 };
     int status = 0;
     become_shim_if_asked(argc, argv);
+    share_mounts();
     if (geteuid() == 0) {
         pid_t pid = fork();
         if (pid == 0) {
