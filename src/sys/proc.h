@@ -2,7 +2,7 @@
 // process is known by a descriptor (pidfd), or by its number and the moment of its start.
 //   proc_id_of  proc_open  proc_signal  proc_reap  proc_pid  proc_spawn  proc_run  proc_children
 //   proc_signal_child  proc_tree  proc_kill_tree  proc_kill_marked  proc_has_file  proc_find_file
-//   proc_ends_with
+//   proc_ends_with  proc_is_ending
 #pragma once
 
 #include "base/buf.h"
@@ -68,6 +68,9 @@ void proc_kill_marked(const char *const *entries);
 // Whether the process has the file as its descriptor fd, and whether word is its last argument.
 bool proc_has_file(pid_t pid, int fd, const char *path);
 bool proc_ends_with(pid_t pid, const char *word);
+
+// Whether it was killed or has ended, but may not be gone yet. Nobody sees its arguments any more.
+bool proc_is_ending(pid_t pid);
 
 // Another process that has the file as its descriptor fd; 0: none.
 pid_t proc_find_file(int fd, const char *path);

@@ -205,6 +205,23 @@ bool proc_ends_with(pid_t pid, const char *word)
     return ends;
 }
 
+bool proc_is_ending(pid_t pid)
+{
+    enum { FIELDS_BEFORE_FLAGS = 6, PF_EXITING = 4 };
+    struct buf text = BUF_INIT(4096);
+    struct str stat = read_of(pid, "stat", &text);
+    const char *name_end = stat.len ? memrchr(stat.ptr, ')', stat.len) : NULL;
+    int64_t flags = 0;
+    if (name_end && (size_t)(name_end - stat.ptr) + 2 < stat.len) {
+        struct str rest = {name_end + 2, stat.len - (size_t)(name_end + 2 - stat.ptr)};
+        for (int i = 0; i < FIELDS_BEFORE_FLAGS; i++)
+            str_cut(&rest, ' ');
+        number_to_int(str_cut(&rest, ' '), 10, &flags);
+    }
+    buf_done(&text);
+    return flags & PF_EXITING;
+}
+
 // --- by a mark in their environment
 
 static bool has_program(int64_t pid)

@@ -75,9 +75,10 @@ static void kill_sandbox(const char *dir)
     struct proc_id id;
     int fd;
     if (task_init_load(dir, &id, NULL) || proc_open(&id, &fd, NULL)) return;
-    if (proc_ends_with((pid_t)id.pid, dir)) { // a copy of the shim
+    bool is_ours = proc_ends_with((pid_t)id.pid, dir); // a copy of the shim
+    if (is_ours) proc_signal(fd, SIGKILL);
+    if (is_ours || proc_is_ending((pid_t)id.pid)) { // the shim's end has killed it, too
         struct pollfd ended = {.fd = fd, .events = POLLIN};
-        proc_signal(fd, SIGKILL);
         poll(&ended, 1, WAIT_MS);
     }
     close(fd);
