@@ -10,8 +10,7 @@
 static inline bool make_own_mounts(void)
 {
     static bool made;
-    if (!made && !unshare(CLONE_NEWNS))
-        made = !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    if (!made && !unshare(CLONE_NEWNS)) made = !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
     return made;
 }
 

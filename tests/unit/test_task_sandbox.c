@@ -212,16 +212,11 @@ static void test_end__nothing_survives_the_shim(void **state)
 static int run_all(void)
 {
     const struct CMUnitTest tests[] = {
-        T(private__shows_no_other_process),
-        T(private__hides_what_is_hidden),
-        T(private__leaves_the_rest_as_it_is),
-        T(strict__lets_write_only_where_allowed),
-        T(strict__sees_no_later_mounts),
-        T(mounts__are_real_and_obey_read_only),
-        T(mounts__lead_to_nothing_hidden),
-        T(end__code_and_signal_are_those_of_the_program),
-        T(end__orphans_are_stopped_and_killed),
-        T(end__nothing_survives_the_shim),
+        T(private__shows_no_other_process),     T(private__hides_what_is_hidden),
+        T(private__leaves_the_rest_as_it_is),   T(strict__lets_write_only_where_allowed),
+        T(strict__sees_no_later_mounts),        T(mounts__are_real_and_obey_read_only),
+        T(mounts__lead_to_nothing_hidden),      T(end__code_and_signal_are_those_of_the_program),
+        T(end__orphans_are_stopped_and_killed), T(end__nothing_survives_the_shim),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }
