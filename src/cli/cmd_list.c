@@ -131,6 +131,17 @@ static const struct column user_columns[] = {
     {"ACTIVE", "active", .as = SHOW_PLAIN},
 };
 
+static const struct column master_lines[] = {
+    {"Version", "version", .as = SHOW_PLAIN},
+    {"Address", "url", .as = SHOW_PLAIN},
+    {"Data", "dataDir", .as = SHOW_PLAIN},
+    {"Cluster", "clusterId", .as = SHOW_PLAIN},
+    {"Isolation of tasks", "isolation", .as = SHOW_PLAIN},
+    {"Not in force", "notInForce", .as = SHOW_PLAIN},
+    {"Memory of a task", "taskMemory", .as = SHOW_PLAIN},
+    {"Processes of a task", "taskProcesses", .as = SHOW_PLAIN},
+};
+
 static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
 static const struct column template_lines[] = {{"Template", "name", .as = SHOW_PLAIN},
                                                {"Configuration", "config", .as = SHOW_PLAIN}};
@@ -152,6 +163,7 @@ static const struct view views[] = {
     {&cmd_slot_list, "/slots", "slots", COLUMNS(slot_columns), .record = false},
     {&cmd_user_list, "/users", "users", COLUMNS(user_columns), .record = false},
     {&cmd_user_whoami, "/me", "user", COLUMNS(user_columns), .record = true},
+    {&cmd_master_info, "/master/info", "", COLUMNS(master_lines), .record = true},
     {&cmd_template_list, "/templates", "templates", COLUMNS(template_columns), .record = false},
     {&cmd_template_describe, "/templates/%s", "template", COLUMNS(template_lines), .record = true},
 };
@@ -232,6 +244,8 @@ VIEW(cmd_slot_list, "slot", "list", "", 0, "Lists slots and what has them.", "de
 VIEW(cmd_user_list, "user", "list", "", 0, "Lists users.", "det user list")
 VIEW(cmd_user_whoami, "user", "whoami", "", 0, "Shows who the master takes you for.",
      "det user whoami")
+VIEW(cmd_master_info, "master", "info", "", 0,
+     "Shows the master: where it is, and what tasks are kept from.", "det master info")
 VIEW(cmd_template_list, "template", "list", "", 0, "Lists templates of configurations.",
      "det template list")
 VIEW(cmd_template_describe, "template", "describe", "NAME", 1, "Shows a template.",

@@ -84,6 +84,8 @@ static bool explain(struct remote *r, const char *id, struct buf *out)
     if (*doc_text(e, "reason")) add_text(out, ": ", doc_text(e, "reason"));
     buf_addc(out, '\n');
     explain_queue(out, doc_find(jobs, "jobs"), doc_whole(e, "id"));
+    const char *missing = doc_text(remote_get(r, "/master/info"), "notInForce");
+    if (*missing) buf_printf(out, "  note: %s\n", missing);
     return why_trials(r, id, INT_MAX, out);
 }
 

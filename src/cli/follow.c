@@ -23,7 +23,9 @@ static void print_line(const struct doc *line)
     buf_addc(&out, '[');
     show_value(&out, time, SHOW_TIME);
     buf_addz(&out, "] ");
-    if (rank && rank->kind == DOC_INT) buf_printf(&out, "[rank=%lld] ", (long long)rank->integer);
+    bool says_rank = log && log->kind == DOC_STR && str_starts(log->text, STR("[rank="));
+    if (rank && rank->kind == DOC_INT && !says_rank)
+        buf_printf(&out, "[rank=%lld] ", (long long)rank->integer);
     if (log && log->kind == DOC_STR) buf_add(&out, log->text.ptr, log->text.len);
     if (!out.len || out.ptr[out.len - 1] != '\n') buf_addc(&out, '\n');
     print_log(buf_str(&out));

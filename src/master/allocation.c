@@ -14,7 +14,16 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { KILL_AGAIN_US = 30 * 1000000 };
+// How long a way of killing may take, and which one follows: the shim has a grace of 30 s for who
+// is asked to stop. Nothing is left to the goodwill of the task or of its shim.
+static const struct {
+    int64_t patience_us;
+    enum rm_how next;
+} escalation[] = {
+    [RM_STOP] = {35 * 1000000, RM_KILL},
+    [RM_KILL] = {5 * 1000000, RM_DESTROY},
+    [RM_DESTROY] = {10 * 1000000, RM_DESTROY},
+};
 
 static void on_patience(void *ctx);
 
@@ -277,9 +286,10 @@ void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *t
         allocation_save(a, tx);
     }
     wake_waiters(a, true);
+    a->killed = how;
     if (a->started && rm_kill(m->rm, a->row.token, how, &err))
         log_warn("allocation %s: %s", a->row.id, err.msg);
-    loop_timer_set(m->loop, &a->timer, KILL_AGAIN_US);
+    loop_timer_set(m->loop, &a->timer, escalation[how].patience_us);
 }
 
 void allocation_preempt(struct live_allocation *a, bool spare, struct db_tx *tx)
@@ -306,10 +316,16 @@ static void on_patience(void *ctx)
     struct live_allocation *a = ctx;
     struct live_experiment *e = a->trial->experiment;
     struct db_tx *tx = db_tx_new(e->master->db);
-    if (!a->row.kill)
+    enum rm_how how = a->row.kill ? escalation[a->killed].next : RM_KILL;
+    if (how == RM_KILL)
         logs_say(a->trial, LOG_LEVEL_WARNING, tx, "run %lld did not stop in time and is killed",
                  (long long)a->row.run_id);
-    allocation_kill(a, RM_KILL, tx);
+    else if (a->killed != RM_DESTROY)
+        logs_say(a->trial, LOG_LEVEL_WARNING, tx,
+                 "run %lld did not end although it was killed; all of its processes, and the one "
+                 "that watches over them, are killed now",
+                 (long long)a->row.run_id);
+    allocation_kill(a, how, tx);
     db_tx_submit_must(tx, NULL, NULL);
 }
 
@@ -320,10 +336,11 @@ void allocation_resume(struct live_allocation *a)
     det_err err;
     a->started = true;
     set_add(&m->allocations, a->row.token, a);
+    a->killed = RM_KILL;
     if (a->row.kill && rm_kill(m->rm, a->row.token, RM_KILL, &err))
         log_warn("allocation %s: %s", a->row.id, err.msg);
     if (a->row.kill)
-        loop_timer_set(m->loop, &a->timer, KILL_AGAIN_US);
+        loop_timer_set(m->loop, &a->timer, escalation[RM_KILL].patience_us);
     else if (a->row.preempt)
         loop_timer_set(m->loop, &a->timer, e->cfg.preemption_timeout_s * 1000000);
 }

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/utf8.h"
 #include "master/feed.h"
+#include "master/isolation.h"
 #include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -248,6 +249,7 @@ static void on_account(void *ctx, int code, const det_err *err)
         return;
     }
     user_put(a->req->user, &a->row);
+    isolation_note_user(a->req->user, &a->row);
     api_reply_record(a->req, "user", &user_table, &a->row);
 }
 

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "master/isolation.h"
 #include "master/policy.h"
 #include "storage/storage.h"
 #include "sys/clock.h"
@@ -100,13 +101,25 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
                     n, CONFIG_MAX_BYTES);
 }
 
+// The first user has the directory that everybody had when there was only one; what tasks of others
+// write is kept apart, so that no task reaches the checkpoints of another user.
+static const char *default_storage(const struct live_experiment *e, struct arena *arena)
+{
+    enum { FIRST_USER = 1 };
+    const struct master *m = e->master;
+    bool is_old = e->row.id && e->row.id < m->user_storage_from;
+    if (is_old || e->row.user_id <= FIRST_USER) return m->checkpoint_dir;
+    return arena_printf(arena, "%s/users/%lld/checkpoints", m->data_dir,
+                        (long long)e->row.user_id);
+}
+
 // Where its checkpoints go.
 static const char *storage_dir(const struct live_experiment *e, struct arena *arena)
 {
     const struct storage_config *s = &e->cfg.checkpoint_storage;
     switch (s->kind) {
     case STORAGE_DEFAULT:
-        return e->master->checkpoint_dir;
+        return default_storage(e, arena);
     case STORAGE_SHARED_FS:
         if (s->storage_path && s->storage_path[0] == '/') return s->storage_path;
         return arena_printf(arena, "%s/%s", s->host_path, s->storage_path ? s->storage_path : "");
@@ -133,6 +146,16 @@ static int choose_storage(struct live_experiment *e, det_err *err)
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
 }
 
+// Where the checkpoints of another experiment are.
+static int find_start_dir(struct live_experiment *e, struct db_reader *r, int64_t experiment_id,
+                          det_err *err)
+{
+    struct stored_at at;
+    int rc = create_find_storage(e->master, r, experiment_id, &e->arena, &at, err);
+    if (!rc && !str_eqz(str_from(at.dir), e->checkpoint_dir)) e->warm_start_dir = at.dir;
+    return rc;
+}
+
 static int check_source(struct live_experiment *e, struct db_reader *r, int64_t experiment_id,
                         const struct viewer *viewer, det_err *err)
 {
@@ -149,7 +172,7 @@ static int choose_start(struct live_experiment *e, struct db_reader *r, const st
 {
     const struct searcher_config *s = &e->cfg.searcher;
     struct checkpoint c = {0};
-    struct trial t = {0};
+    struct trial t;
     int rc = 0;
     if (s->source_checkpoint_uuid) {
         rc = db_checkpoint_find(r, s->source_checkpoint_uuid, &e->arena, &c, err);
@@ -159,9 +182,10 @@ static int choose_start(struct live_experiment *e, struct db_reader *r, const st
         if (!rc && !t.latest_checkpoint)
             rc = det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
         e->warm_start = rc ? NULL : t.latest_checkpoint;
+        if (!rc) c.experiment_id = t.experiment_id;
     }
-    int64_t source = c.experiment_id ? c.experiment_id : t.experiment_id;
-    if (!rc && source && viewer) rc = check_source(e, r, source, viewer, err);
+    if (!rc && c.experiment_id && viewer) rc = check_source(e, r, c.experiment_id, viewer, err);
+    if (!rc && e->warm_start) rc = find_start_dir(e, r, c.experiment_id, err);
     return rc ? det_wrap(err, "searcher") : 0;
 }
 
@@ -237,7 +261,9 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
     };
     e->row.kind = in->kind;
+    e->row.user_id = in->viewer.user_id;
     int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
+    if (!rc) rc = isolation_check(e, err);
     if (!rc) rc = choose_start(e, r, &in->viewer, err);
     if (!rc) rc = check_context(e, in->context, err);
     if (rc) {

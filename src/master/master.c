@@ -7,6 +7,7 @@
 #include "master/auth.h"
 #include "master/erase.h"
 #include "master/events.h"
+#include "master/isolation.h"
 #include "master/local.h"
 #include "master/logs.h"
 #include "master/past.h"
@@ -32,11 +33,11 @@ enum { WAKE_US = 1000000, CLEAN_EVERY = 600 };
 
 // --- the data directory
 
-static int make_dir(const char *path, det_err *err)
+static int make_dir(const char *path, mode_t mode, det_err *err)
 {
     int fd = -1;
     int rc = dir_open(path, DIR_CREATE | DIR_DURABLE, &fd, err);
-    if (!rc && fchmod(fd, 0700) < 0)
+    if (!rc && fchmod(fd, mode) < 0)
         rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     return rc;
@@ -44,14 +45,16 @@ static int make_dir(const char *path, det_err *err)
 
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"/contexts", "/work", "/run", "/trash", "/checkpoints"};
+    static const char *const names[] = {"/contexts", "/work",        "/run",
+                                        "/trash",    "/checkpoints", "/users"};
     char full[PATH_MAX]; // tasks look from elsewhere
-    int rc = make_dir(m->data_dir, err);
+    int rc = make_dir(m->data_dir, 0700, err);
     if (!rc && !realpath(m->data_dir, full))
         rc = det_fail(err, DET_EIO, "cannot find '%s': %s", m->data_dir, strerror(errno));
     if (!rc) m->data_dir = arena_strdup(&m->arena, full);
     for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
-        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
+        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), 0700, err);
+    if (!rc) rc = make_dir(arena_printf(&m->arena, "%s/public", m->data_dir), 0755, err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
     return rc;
 }
@@ -77,6 +80,19 @@ static void read_cluster_id(struct master *m, struct db_reader *r)
     m->cluster_id = text;
     struct db_tx *tx = db_tx_new(m->db);
     db_setting_save(tx, "cluster_id", text);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
+// Checkpoints of experiments that are older stay where they are.
+static void read_user_storage(struct master *m, struct db_reader *r)
+{
+    char text[32];
+    m->user_storage_from = read_number(m, r, "user_storage_from", 0);
+    if (m->user_storage_from) return;
+    m->user_storage_from = m->next_experiment;
+    snprintf(text, sizeof text, "%lld", (long long)m->user_storage_from);
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "user_storage_from", text);
     db_tx_submit_must(tx, NULL, NULL);
 }
 
@@ -117,6 +133,7 @@ static int open_db(struct master *m, struct db_reader **r, det_err *err)
     if (rc) return rc;
     m->next_token = read_number(m, *r, "next_token", 1);
     read_cluster_id(m, *r);
+    read_user_storage(m, *r);
     m->db_watch = (struct loop_watch){.fn = on_db, .ctx = m, .fd = db_fd(m->db)};
     return loop_watch(m->loop, &m->db_watch, EPOLLIN, err);
 }
@@ -241,6 +258,7 @@ static void begin_work(struct master *m)
 static int load(struct master *m, struct db_reader *r, det_err *err)
 {
     int rc = local_first_user(m, r, err);
+    if (!rc) rc = isolation_read_users(m, r, err);
     if (!rc) rc = open_rm(m, err);
     if (!rc) rc = reach_open(m, r, err);
     if (!rc) rc = master_restore(m, r, err);
@@ -260,6 +278,7 @@ static int open_all(struct master *m, det_err *err)
     struct db_reader *reader = NULL;
     int rc = make_dirs(m, err);
     if (!rc) rc = past_lock(m->data_dir, &m->lock_fd, err);
+    if (!rc) rc = isolation_open(m, err); // before there are threads
     if (!rc) rc = advise(open_db(m, &reader, err), err);
     if (!rc) rc = workers_open(m, err);
     if (!rc) rc = auth_open(m, err);
@@ -303,6 +322,7 @@ void master_free(struct master *m)
     db_close(m->db);
     if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
     if (m->lock_fd >= 0) close(m->lock_fd);
+    isolation_close(m);
     loop_free(m->loop);
     arena_done(&m->arena);
     free(m);

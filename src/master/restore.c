@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "master/policy.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 static void restore_allocation(struct live_trial *t, const struct allocation *row)
@@ -65,9 +66,45 @@ static int restore_experiment(struct live_experiment *e, struct db_reader *r,
     return rc;
 }
 
+static void end_run(const struct allocation *run, const char *reason, struct db_tx *tx)
+{
+    struct allocation lost = *run;
+    allocation_step(lost.state, ALLOCATION_EXIT, &lost.state, NULL);
+    lost.exit = EXIT_RESTORE_FAILED;
+    lost.exit_status = 1;
+    lost.reason = reason;
+    lost.end_us = clock_unix_us();
+    db_allocation_save(tx, &lost);
+    db_sessions_delete_of_allocation(tx, lost.id);
+}
+
+// Nothing of it stays behind as if it went on; its processes are killed with those of others that
+// nobody knows.
+static void give_up_trials(struct db_reader *r, int64_t experiment_id, const struct set *runs,
+                           const char *reason, struct db_tx *tx)
+{
+    const struct db_filter live = {.experiment_id = experiment_id, .unfinished = true};
+    struct arena arena = ARENA_INIT;
+    struct db_list trials = {0};
+    det_err err;
+    if (db_trials_list(r, &live, NULL, &arena, &trials, &err))
+        log_error("trials of experiment %lld: %s", (long long)experiment_id, err.msg);
+    for (size_t i = 0; i < trials.n; i++) {
+        struct trial lost = ((const struct trial *)trials.items)[i];
+        const struct allocation *run = set_find(runs, lost.id);
+        lost.state = trial_step(trial_step(lost.state, TRIAL_FAIL), TRIAL_DRAINED);
+        lost.reason = reason;
+        lost.end_us = clock_unix_us();
+        db_trial_save(tx, &lost);
+        if (run) end_run(run, reason, tx);
+    }
+    arena_done(&arena);
+}
+
 // What cannot be read may have been damaged, and may come back from a backup: it is left as it is.
 // What is not there at all is the end of the experiment.
-static void give_up(struct master *m, const struct experiment *row, const det_err *why)
+static void give_up(struct master *m, struct db_reader *r, const struct experiment *row,
+                    const struct set *runs, const det_err *why)
 {
     log_error("experiment %lld cannot be restored: %s", (long long)row->id, why->msg);
     if (why->code != DET_ENOTFOUND) {
@@ -82,7 +119,23 @@ static void give_up(struct master *m, const struct experiment *row, const det_er
     lost.reason = why->msg;
     lost.end_us = m->start_us;
     db_experiment_save(tx, &lost);
+    give_up_trials(r, row->id, runs, why->msg, tx);
     db_tx_submit_must(tx, NULL, NULL);
+}
+
+// Tasks of experiments that could not be restored, or that the database does not know (it may be an
+// older copy): they would run on, unseen, on slots that others get.
+static void kill_unknown(struct master *m)
+{
+    det_err err;
+    for (size_t i = 0; i < rm_count(m->rm); i++) {
+        const struct rm_alloc *a = rm_at(m->rm, i);
+        if (!a->running || set_find(&m->allocations, a->token)) continue;
+        log_warn("allocation %lld belongs to no experiment that is live; its processes are killed",
+                 (long long)a->token);
+        if (rm_kill(m->rm, a->token, RM_DESTROY, &err))
+            log_warn("allocation %lld: %s", (long long)a->token, err.msg);
+    }
 }
 
 // Trials whose processes are still there go on; the others need a new allocation. Signals that were
@@ -131,7 +184,7 @@ int master_restore(struct master *m, struct db_reader *r, det_err *err)
         struct live_experiment *e = experiment_new(m);
         create_copy_row(e, row);
         if (restore_experiment(e, r, &runs, &arena, &why)) {
-            give_up(m, row, &why);
+            give_up(m, r, row, &runs, &why);
             experiment_free(e);
         } else {
             e->untold = 1; // states that call for something are acted upon: slots, signals, ends
@@ -145,6 +198,7 @@ int master_restore(struct master *m, struct db_reader *r, det_err *err)
     if (rc) return rc;
     log_info("%zu experiments and %zu trials are live", m->experiments.n, m->trials.n);
     end_lost(m);
+    kill_unknown(m);
     schedule_soon(m);
     return 0;
 }

@@ -33,6 +33,7 @@ struct live_allocation {
     struct waiter *waiters;                // requests that wait for a signal
     struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
+    enum rm_how killed;                    // how it was last, if row.kill
     char *workdir;
     bool pulls, pull_again; // its output: see pull.c
     bool has_exited;        // and will end when all of its output is stored
@@ -72,8 +73,9 @@ struct live_experiment {
     struct exp_config cfg;
     const char *config_json; // complete, with secrets
     const char *checkpoint_dir;
-    const char *warm_start;    // checkpoint that new trials start from; NULL: none
-    struct policies *policies; // patterns of the log policies
+    const char *warm_start;     // checkpoint that new trials start from; NULL: none
+    const char *warm_start_dir; // where that is, if it is elsewhere; NULL: in checkpoint_dir
+    struct policies *policies;  // patterns of the log policies
     struct search *search;
     struct set trials;           // live ones, by number
     struct set earlier;          // those of before it was continued that are not live, by number
@@ -92,6 +94,7 @@ struct live_experiment {
 };
 
 struct follower;
+struct isolation;
 struct prepare;
 
 enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER, SETTLE_TEMPLATE, SETTLE_KEY, N_SETTLE };
@@ -113,7 +116,9 @@ struct master {
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
     struct loop_timer schedule_timer, housekeeping_timer, launch_timer;
-    struct prepare *prepared;       // tasks to be started, the next one first
+    struct prepare *prepared; // tasks to be started, the next one first
+    struct isolation *isolation;
+    int64_t user_storage_from;      // experiments from this one on: see create.c
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
     struct set users;               // all of them, by id

@@ -10,13 +10,15 @@
 // happens. The next owner finds them again:
 //
 //     struct rm *rm = rm_open(&(struct rm_opts){.root = "/var/lib/det/run", .shim = shim}, &err);
-//     int watched = rm_fd(rm);                    // readable: call rm_next() until there is
-//     nothing struct rm_event e; while (rm_next(rm, &e))
+//     int watched = rm_fd(rm);                // readable: call rm_next() until there is nothing
+//     struct rm_event e;
+//     while (rm_next(rm, &e))
 //         if (e.kind == RM_EXITED) { record(&e); rm_forget(rm, e.token, &err); }
 //
 // One event RM_STARTED and one RM_EXITED for each allocation, also for those that were started, or
 // ended, under an earlier owner: what was not forgotten is told again. After RM_EXITED all lines of
-// the log are there.
+// the log are there, and all reports of its programs are with the master, whoever was killed when.
+// One whose directory is damaged is lost, and its processes are killed; the others do not notice.
 #pragma once
 
 #include "sched/sched.h"
@@ -27,7 +29,8 @@ struct rm;
 struct rm_opts {
     const char *root;        // directory; made if it is not there
     const char *const *shim; // program and arguments, up to a NULL, that call task_shim_run(); the
-                             // directory is appended, the lock is descriptor 3
+                             // directory is appended, the lock is TASK_LOCK_FD. If TASK_SECOND_SHIM
+                             // is behind that, task_shim_finish() is to be called instead
     int n_cpu_slots;         // 0: the GPUs of the machine, or one slot if there are none; else so
                              // many slots, and the processors are divided among them
     int n_aux;               // tasks without slots at a time; 0: 100
@@ -54,15 +57,16 @@ struct rm_event {
 bool rm_next(struct rm *rm, struct rm_event *out); // false: nothing now
 
 struct rm_task {
-    int64_t token;             // > 0
-    int n_slots;               // free ones are chosen
-    const char *const *argv;   // up to a NULL
-    const char *const *launch; // the same; NULL: no launch layer
-    const char *const *env;    // "NAME=value", up to a NULL
-    const char *workdir;       // NULL: the directory of the allocation
-    bool rank_per_slot;        // one process for each slot
-    int64_t grace_us;          // between SIGTERM and SIGKILL; 0: 30 s
-    int64_t log_max_bytes;     // 0: 256 MB
+    int64_t token;                 // > 0
+    int n_slots;                   // free ones are chosen
+    const char *const *argv;       // up to a NULL
+    const char *const *launch;     // the same; NULL: no launch layer
+    const char *const *env;        // "NAME=value", up to a NULL
+    const char *workdir;           // NULL: a directory of its own
+    bool rank_per_slot;            // one process for each slot
+    int64_t grace_us;              // between SIGTERM and SIGKILL; 0: 30 s
+    int64_t log_max_bytes;         // 0: 256 MB
+    const struct sandbox *sandbox; // what it can see; NULL: everything
 };
 
 // DET_ESTATE if the token was used before, or if there are not enough free slots. That the program
@@ -74,7 +78,7 @@ int rm_start(struct rm *rm, const struct rm_task *task, det_err *err);
 enum rm_how {
     RM_STOP,    // SIGTERM, and SIGKILL when the grace is over
     RM_KILL,    // SIGKILL
-    RM_DESTROY, // and of the shim too, which may hang: the exit will be TASK_LOST
+    RM_DESTROY, // and of the shim too, which may be stopped: the exit will be TASK_LOST
 };
 
 // Asks; RM_EXITED tells when it has happened. DET_ENOTFOUND for an unknown token; nothing happens

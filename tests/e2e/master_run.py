@@ -129,7 +129,7 @@ def test_many_trials_run_at_once(det):
     resource.setrlimit(resource.RLIMIT_NOFILE, (48, hard))
     try:
         with Master(det, '--slots', '80') as m:
-            ran, end = os.path.join(m.data, 'ran'), os.path.join(m.data, 'end')
+            ran, end = m.shared('ran'), m.shared('end')
             os.mkfifo(end)
             e = m.create(f'entrypoint: "echo $DET_TRIAL_ID >> {ran}; read line < {end} || true"\nsearcher: {{name: random,'
                          ' max_trials: 80, max_length: {batches: 1}, max_concurrent_trials: 80}')
@@ -280,7 +280,7 @@ complete(n, hparams['x'])
         m.start()
         m.wait_experiment(e, 'STATE_COMPLETED')
         expect('fails again', m.trial(failed['id'])['state'], 'STATE_ERROR')
-        open(os.path.join(m.data, 'checkpoints', 'good'), 'w').close()
+        open(m.shared('good'), 'w').close()
         m.post('experiments/continue', {'id': e})
         m.wait_experiment(e, 'STATE_COMPLETED')
         t = m.trial(failed['id'])
@@ -331,7 +331,7 @@ while True:
         m.wait_experiment(e, 'STATE_COMPLETED')
         return [(t['hparams'], t['totalBatchesProcessed'], t['state']) for t in m.trials(e)]
     with Master(det) as m:
-        go = os.path.join(m.data, 'checkpoints', 'go')
+        go = m.shared('go')
         for verb in ('cancel', 'kill'):
             e = m.create(config, {'train.py': train})
             wait_for(lambda: any((t['operation'] or 0) > 1 for t in m.trials(e)), 'a promotion')

@@ -138,6 +138,18 @@ const struct rm_alloc *rm_find(const struct rm *rm, int64_t token)
     return f ? &f->seen : NULL;
 }
 
+size_t rm_count(const struct rm *rm)
+{
+    (void)rm;
+    return 0;
+}
+
+const struct rm_alloc *rm_at(const struct rm *rm, size_t index)
+{
+    (void)index;
+    return &rm->first->seen;
+}
+
 const struct rm_slot *rm_slots(const struct rm *rm, size_t *n)
 {
     *n = N_SLOTS;

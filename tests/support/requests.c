@@ -310,7 +310,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void open_master(void)
 {
     det_err err;
-    const struct master_opts opts = {.data_dir = data_dir, .runner = "det-run", .version = "0"};
+    const struct master_opts opts = {
+        .isolation = "none", .data_dir = data_dir, .runner = "det-run", .version = "0"};
     m = master_new(&opts, &err);
     ASSERT(m);
 }
