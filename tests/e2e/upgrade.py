@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -109,6 +110,29 @@ def recover(det, version):
             ids = [x['id'] for t in wanted['logs'] for x in m.get(f'trials/{t}/logs?limit=10000')['logs']]
             expect('every line has a number of its own', len(ids), len(set(ids)))
             expect('output of while no master was there', m.lines(wanted['ended_trial'], source='task'), OUTPUT)
+
+
+def version_of(data):
+    with contextlib.closing(sqlite3.connect(os.path.join(data, 'det.db'))) as db:
+        return db.execute('PRAGMA user_version').fetchone()[0]
+
+
+def test_a_disk_without_space_for_the_copy(det):
+    """Nothing is changed before there is space; then all goes on."""
+    with golden(2) as (data, wanted), tempfile.TemporaryDirectory(prefix='det-e2e-') as folder:
+        if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder], stderr=subprocess.DEVNULL).returncode:
+            print('skipped: a small disk can be made by root only')
+            return
+        try:
+            shutil.copytree(data, folder, dirs_exist_ok=True)
+            said = subprocess.run([det, 'master', '--data', folder, '--port', '0'], capture_output=True, text=True, timeout=60)
+            expect('it ends: ' + said.stderr, (said.returncode, 'free some space' in said.stderr), (1, True))
+            expect('version', version_of(folder), 2)
+            subprocess.run(['mount', '-o', 'remount,size=256m', folder], check=True)
+            with Master(det, '--slots', '2', data=folder) as m:
+                check(m, wanted)
+        finally:
+            subprocess.run(['umount', '-l', folder], check=True)
 
 
 def test_the_directory_of_an_older_master(det):
