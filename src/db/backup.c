@@ -53,8 +53,8 @@ int backup_check_space(struct db *db, const char *path, det_err *err)
     uint64_t n_free = (uint64_t)fs.f_bavail * fs.f_frsize;
     uint64_t n_needed = (uint64_t)st.st_blocks * 512 + RESERVE_BYTES;
     if (n_free >= n_needed) return 0;
-    return det_fail(err, DET_ENOSPC, "'%s' needs %llu MB, and %llu MB are free", path,
-                    (unsigned long long)(n_needed >> 20), (unsigned long long)(n_free >> 20));
+    return det_fail(err, DET_ENOSPC, "'%s' needs %llu MB, and %llu MB are free; free some space",
+                    path, (unsigned long long)(n_needed >> 20), (unsigned long long)(n_free >> 20));
 }
 
 // As long as the work before took: half of the disk is left to others.

@@ -52,11 +52,12 @@ static void init(struct db *db, const char *path)
 // Of an older version: what it was like is kept in view for a copy before anything is changed.
 static int bring_up_to_date(struct db *db, det_err *err)
 {
-    char *copy = sqlite3_mprintf("%s.v", db->path);
     int version = 0;
     int rc = migrate_version(db->writer.sql, &version, err);
     bool is_old = migrate_is_old(version);
-    if (!rc && is_old) rc = backup_check_space(db, copy, err);
+    char *copy = sqlite3_mprintf("%s.v%d", db->path, version);
+    if (!rc && is_old && (rc = backup_check_space(db, copy, err)))
+        det_wrap(err, "it is of an older version, and is copied before it is brought up to date");
     if (!rc) rc = keeper_open(db, is_old ? version : 0, err);
     if (!rc) rc = migrate(db->writer.sql, version, err);
     sqlite3_free(copy);

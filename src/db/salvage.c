@@ -191,7 +191,7 @@ static void copying_open(struct copying *j)
     if (j->is_log) {
         buf_addz(&text, CHUNK_COLUMNS);
         j->columns = sqlite3_mprintf("%s", buf_str(&text).ptr);
-    } else if (j->noun != N_NOUN && j->noun != NOUN_METRIC_REPORT && j->noun != NOUN_SESSION) {
+    } else if (j->noun != N_NOUN && tables[j->noun].key) { // else there are columns besides
         table_add_columns(&tables[j->noun], &text);
         j->columns = sqlite3_mprintf("%s", buf_str(&text).ptr);
     } else {
