@@ -132,6 +132,17 @@ static void say(struct master *m)
     buf_done(&text);
 }
 
+// By what they are kept depends on the machine.
+static void say_limits(struct master *m)
+{
+    struct buf memory = BUF_INIT(4096), processes = BUF_INIT(4096);
+    isolation_explain_limits(m, &memory, &processes);
+    if (m->opts.task_memory_bytes) log_info("memory of a task: %s", memory.ptr);
+    if (m->opts.n_task_processes) log_info("processes of a task: %s", processes.ptr);
+    buf_done(&memory);
+    buf_done(&processes);
+}
+
 int isolation_open(struct master *m, det_err *err)
 {
     m->isolation = xcalloc(1, sizeof *m->isolation);
@@ -216,6 +227,7 @@ int isolation_read_users(struct master *m, struct db_reader *r, det_err *err)
     if (rc) return rc;
     m->isolation->is_open = true;
     say(m);
+    say_limits(m);
     return 0;
 }
 

@@ -259,6 +259,8 @@ raise SystemExit(1)'"""
         with master_of(det, uid, '--task-memory', '150M') as m:
             by = m.get('master/info')['taskMemory']
             expect(by, ('157286400 bytes, by cgroup' if not uid else '157286400 bytes, by rlimits') in by, True)
+            with open(m.log.name) as f:
+                expect('said at the start', f'memory of a task: {by}' in f.read(), True)
             expect('enough', run(m, EAT % 60), ['60'])
             run(m, EAT % 300, state='STATE_ERROR')
             why = run(m, four, state='STATE_ERROR')
