@@ -123,8 +123,7 @@ static int choose_storage(struct live_experiment *e, det_err *err)
         rc = store_open(e->checkpoint_dir, &store, err);
         break;
     default:
-        return det_fail(err, DET_EUNSUPPORTED,
-                        "checkpoint_storage: only shared_fs and directory are supported so far");
+        return storage_check(s, err);
     }
     store_close(store);
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
