@@ -225,7 +225,7 @@ struct exp_config {
     const char *workspace, *project; // "": the default one
     bool private;
     struct entrypoint entrypoint;
-    const char *launch_layer;
+    const char *launch_layer, *work_dir; // work_dir: of jobs
     struct hparam hyperparameters; // the root group
     struct searcher_config searcher;
     struct resources_config resources;

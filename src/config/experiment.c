@@ -179,7 +179,8 @@ static const struct field job_rows[] = {
     PLACE_ROWS(J),
     ENTRYPOINT_ROWS(J),
     {"work_dir", FIELD_STR, J(work_dir),
-     .help = "The directory to run in. Without it, that of the submitted files."},
+     .help = "The directory to run in, absolute or below that of the submitted files. Without it, "
+             "the latter itself."},
     {"resources", FIELD_TABLE, J(resources), .table = &job_resources_table,
      .help = "What the job needs."},
     TASK_ROWS(J),

@@ -51,6 +51,7 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
         .private = job->private,
         .entrypoint = job->entrypoint,
         .launch_layer = job->launch_layer,
+        .work_dir = job->work_dir,
         .hyperparameters = {.kind = HP_GROUP, .name = ""},
         .searcher = {.kind = SEARCHER_SINGLE, .smaller_is_better = true, .max_trials = 1},
         .resources = job->resources,
