@@ -100,8 +100,8 @@ struct field_variant {
     const char *tag;
     const struct field *fields;
     size_t n;
-    bool open;          // other keys are allowed too; they are kept in a map at
-    size_t rest_offset; // (const struct doc *)
+    bool open;           // other keys are allowed too; they are kept in a map at
+    size_t rest_offset;  // (const struct doc *)
     const char *refused; // why whoever runs what was read refuses this kind; NULL: it does not
 };
 

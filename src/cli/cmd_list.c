@@ -13,7 +13,7 @@ struct view {
     size_t n_columns;
     bool record;
     const char *beside; // a member of the answer that is shown with the record; NULL: none
-    const char *usual; // added to the query unless --all is given; NULL: nothing
+    const char *usual;  // added to the query unless --all is given; NULL: nothing
 };
 
 #define KEPT_CHECKPOINTS \
@@ -200,8 +200,7 @@ static int run_view(const struct call *call)
         if (!shown) shown = answer;
         if (v->beside && doc_find(answer, v->beside)) {
             struct doc *both = doc_share(&r.arena, shown);
-            doc_set(both, str_from(v->beside),
-                    doc_share(&r.arena, doc_find(answer, v->beside)));
+            doc_set(both, str_from(v->beside), doc_share(&r.arena, doc_find(answer, v->beside)));
             shown = both;
         }
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)

@@ -226,7 +226,7 @@ struct exp_config {
     bool private;
     struct entrypoint entrypoint;
     const char *launch_layer, *work_dir; // work_dir: of jobs
-    struct hparam hyperparameters; // the root group
+    struct hparam hyperparameters;       // the root group
     struct searcher_config searcher;
     struct resources_config resources;
     int64_t max_restarts;
@@ -270,10 +270,12 @@ struct job_config {
 struct config_text {
     const char *source;
     struct str text;
+    const struct doc *doc; // the text, parsed already; NULL: not yet
 };
 
 struct config_opts {
     const char *source;              // file name for messages
+    const struct doc *doc;           // the text, parsed and perhaps changed; NULL: not yet
     const struct config_text *below; // highest precedence first
     size_t n_below;
     const char *default_name; // NULL: a petname from default_seed

@@ -187,11 +187,11 @@ static void check_environment(struct field_ctx *ctx, const struct doc *map, void
     const struct environment_config *e = self;
     bool lost = false;
     for (size_t i = 0; i < e->variables.cuda.n; i++)
-        lost |= !has_variable(e->variables.cpu.items, e->variables.cpu.n,
-                              e->variables.cuda.items[i]);
+        lost |=
+            !has_variable(e->variables.cpu.items, e->variables.cpu.n, e->variables.cuda.items[i]);
     for (size_t i = 0; i < e->variables.rocm.n; i++)
-        lost |= !has_variable(e->variables.cpu.items, e->variables.cpu.n,
-                              e->variables.rocm.items[i]);
+        lost |=
+            !has_variable(e->variables.cpu.items, e->variables.cpu.n, e->variables.rocm.items[i]);
     if (!lost) return;
     struct field_path path = field_at_key(ctx, STR("environment_variables"));
     ctx->path = &path;

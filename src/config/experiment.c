@@ -71,12 +71,20 @@ static const struct field integration_rows[] = {
 static const struct field_table integrations_table = {.size = sizeof(struct exp_config),
                                                       FIELD_ROWS(integration_rows)};
 
+static void check_name(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *name = *(const char *const *)member;
+    if (!name[strspn(name, " \t\r\n")])
+        field_error(ctx, value, "must not be empty; leave it out, and a name is made up");
+}
+
 // clang-format off
 #define OLD_SECTION "It has no meaning any more."
 
 // Fields that experiments and jobs share; M is the offset of a member.
 #define NAME_ROWS(M)                                                                               \
-    {"name", FIELD_STR, M(name), .help = "The name that people see. Without it, one is made up."}, \
+    {"name", FIELD_STR, M(name), .check = check_name,                                              \
+     .help = "The name that people see. Without it, one is made up."},                             \
     {"description", FIELD_STR, M(description), .help = "Free text."}
 #define NO_WORKSPACES "All experiments are in one place; labels find them."
 #define PLACE_ROWS(M)                                                                              \

@@ -84,8 +84,9 @@ static const struct doc *merge_texts(struct reader *r, struct str text)
     size_t n = r->opts->n_below + 1;
     const struct doc **docs = arena_array(r->ctx.arena, n, sizeof *docs);
     for (size_t i = 0; i < n; i++) {
-        const struct config_text *below = i ? &r->opts->below[i - 1] : NULL;
-        docs[i] = parse(r, below ? below->text : text, below ? below->source : r->opts->source);
+        const struct config_text own = {r->opts->source, text, r->opts->doc};
+        const struct config_text *t = i ? &r->opts->below[i - 1] : &own;
+        docs[i] = t->doc ? t->doc : parse(r, t->text, t->source);
         if (!docs[i] || !is_narrow(r, docs[i])) return NULL;
     }
     r->config.batches_per_step = batches_per_step(docs, n);

@@ -37,8 +37,7 @@ static bool parse_bytes(struct str text, double *out)
     double scale;
     bool digits = number.len && strspn(number.ptr, "0123456789.") >= number.len &&
                   number.ptr[0] != '.' && number.ptr[number.len - 1] != '.';
-    if (!digits || !unit_scale(unit, &scale) || !number_to_double(number, out))
-        return false;
+    if (!digits || !unit_scale(unit, &scale) || !number_to_double(number, out)) return false;
     *out *= scale;
     return *out < 0x1p62;
 }

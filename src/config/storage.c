@@ -76,8 +76,9 @@ static const struct field azure_rows[] = {
 };
 // clang-format on
 
-#define NO_OBJECTS \
-    "det writes checkpoints to directories: use shared_fs or directory, which may be a mounted bucket"
+#define NO_OBJECTS                                                                               \
+    "det writes checkpoints to directories: use shared_fs or directory, which may be a mounted " \
+    "bucket"
 
 // In the order of enum storage_kind.
 static const struct field_variant kinds[] = {

@@ -80,6 +80,7 @@ struct http_route {
     const struct field_table *query; // parameters after the '?'; NULL: taken as they are
     const struct field_table *input; // the JSON body; NULL: it has no fields, or is not JSON
     const struct field_table *output;
+    bool raw;                  // the handler reads fields of the body by itself
     enum http_content content; // of the answer
     const char *summary;       // one sentence, for the reference
 };

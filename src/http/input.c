@@ -96,7 +96,11 @@ static const void *read_struct(struct exchange *x, const char *what,
     struct doc *normal = ctx->diags->n_errors ? NULL : field_normalize(ctx, table, doc);
     if (normal) field_read(ctx, table, normal, out);
     if (!ctx->diags->n_errors) return out;
-    reply_invalid(x, what, ctx->diags);
+    // A field has a name; its place in a text that a program has written helps nobody.
+    for (struct diag *d = ctx->diags->first; d; d = d->next)
+        if (d->path && *d->path) d->pos = (struct doc_pos){0};
+    const struct diag *first = ctx->diags->first;
+    reply_invalid(x, first->path && *first->path ? NULL : what, ctx->diags);
     return NULL;
 }
 
@@ -115,7 +119,7 @@ static bool refuse_fields(struct exchange *x)
     struct diag_list unread = DIAG_INIT(&x->arena), diags = DIAG_INIT(&x->arena);
     struct field_ctx ctx = {.arena = &x->arena, .diags = &diags};
     const struct json_opts opts = {.max_bytes = x->body.max};
-    if (!x->req.body.len || !says_json(x)) return true;
+    if (!x->req.body.len || x->req.route->raw || !says_json(x)) return true;
     const struct doc *doc = json_parse(&x->arena, x->req.body, &opts, &unread);
     return !doc || doc->kind != DOC_MAP || read_struct(x, "body", &no_fields, &ctx, doc);
 }

@@ -40,7 +40,8 @@ static void put_job(struct json_writer *w, struct live_experiment *e, struct are
     struct slots s = count_slots(e);
     struct job job = e->job;
     struct buf why = BUF_INIT(1024);
-    job.state = !s.held ? JOB_QUEUED : s.backfilled ? JOB_BACKFILLED : JOB_SCHEDULED;
+    enum job_state idle = e->row.state == RUN_PAUSED ? JOB_PAUSED : JOB_QUEUED;
+    job.state = !s.held ? idle : s.backfilled ? JOB_BACKFILLED : JOB_SCHEDULED;
     if (s.pending) schedule_explain(e->master, s.pending, &why);
     json_open_map(w);
     const struct doc *doc = field_write(arena, &job_table, &job, false);

@@ -18,7 +18,9 @@ static const char *other_value(const struct field *f)
     case FIELD_ENUM:
         return f->values[1];
     case FIELD_LIST:
-        return f->item->type == FIELD_STR ? "[a=b]" : f->item->type == FIELD_INT ? "[1]" : "[{a: b}]";
+        return f->item->type == FIELD_STR   ? "[a=b]"
+               : f->item->type == FIELD_INT ? "[1]"
+                                            : "[{a: b}]";
     case FIELD_MAP:
         return "{a: 1}";
     default:
@@ -40,8 +42,7 @@ static const char *other_section(const struct field_table *table)
 static int count_warnings(const struct field_table *table, const struct field_variant *v,
                           const struct field *f, const char *value)
 {
-    const char *tag =
-        v && *v->tag ? arena_printf(&arena, "%s: %s, ", table->tag, v->tag) : "";
+    const char *tag = v && *v->tag ? arena_printf(&arena, "%s: %s, ", table->tag, v->tag) : "";
     const struct doc *doc = doc_of(arena_printf(&arena, "{%s%s: %s}", tag, f->name, value));
     struct diag_list said = DIAG_INIT(&arena);
     struct field_ctx ctx = {.arena = &arena, .diags = &said, .user = &(int64_t){100}};

@@ -143,7 +143,8 @@ static void test_config__sizes_have_units(void **state)
     for (size_t i = 0; i < STATIC_LEN(wrong); i++) {
         struct exp_config cfg;
         const char *text = arena_printf(
-            &arena, "{entrypoint: a, searcher: {name: single}, resources: {shm_size: '%s'}}", wrong[i]);
+            &arena, "{entrypoint: a, searcher: {name: single}, resources: {shm_size: '%s'}}",
+            wrong[i]);
         assert_int_equal(exp_config_read(&arena, str_from(text), NULL, &cfg, &diags), DET_EINVAL);
         assert_non_null(strstr(take_diags(DIAG_ERROR), "a size such as '4 GiB'"));
     }
@@ -216,7 +217,8 @@ static void test_config__errors_of_a_template_name_the_template(void **state)
 {
     (void)state;
     struct exp_config cfg;
-    struct config_text below = {"template 'gpu'", STR("resources: {slots_per_trial: -1}\n")};
+    struct config_text below = {.source = "template 'gpu'",
+                                .text = STR("resources: {slots_per_trial: -1}\n")};
     struct config_opts opts = {.source = "mine.yaml", .below = &below, .n_below = 1};
     assert_int_equal(exp_config_read(&arena, STR("{entrypoint: a, searcher: {name: single}}"),
                                      &opts, &cfg, &diags),
