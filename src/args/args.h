@@ -35,6 +35,7 @@ struct command {
                              // is the whole program has neither
     const char *args;        // "FILE [DIR]"
     int min_args, max_args;
+    bool internal;       // for programs: no list of commands has it
     bool takes_rest;     // what follows the first argument is for somebody else, options too
     const char *help;    // the first sentence is what lists show
     const char *example; // a complete line

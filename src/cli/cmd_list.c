@@ -12,7 +12,8 @@ struct view {
     const struct column *columns;
     size_t n_columns;
     bool record;
-    const char *usual; // added to the query unless --all is given; NULL: nothing
+    const char *beside; // a member of the answer that is shown with the record; NULL: none
+    const char *usual;  // added to the query unless --all is given; NULL: nothing
 };
 
 #define KEPT_CHECKPOINTS \
@@ -49,6 +50,7 @@ static const struct column experiment_lines[] = {
     {"Labels", "labels", .as = SHOW_PLAIN},
     {"Forked from", "forkedFrom", .as = SHOW_PLAIN},
     {"Archived", "archived", .as = SHOW_PLAIN},
+    {"Warning", "warnings", .as = SHOW_LINES},
 };
 
 static const struct column trial_columns[] = {
@@ -149,7 +151,7 @@ static const struct view views[] = {
     {&cmd_experiment_list, "/experiments?orderBy=ORDER_BY_DESC", "experiments",
      COLUMNS(experiment_columns), .usual = "archived=false"},
     {&cmd_experiment_describe, "/experiments/%s", "experiment", COLUMNS(experiment_lines),
-     .record = true},
+     .record = true, .beside = "warnings"},
     {&cmd_experiment_list_trials, "/experiments/%s/trials?limit=-1", "trials",
      COLUMNS(trial_columns), .record = false},
     {&cmd_experiment_list_checkpoints, "/experiments/%s/checkpoints?limit=-1", "checkpoints",
@@ -200,6 +202,11 @@ static int run_view(const struct call *call)
     if (answer) {
         const struct doc *shown = doc_find(answer, v->member);
         if (!shown) shown = answer;
+        if (v->beside && doc_find(answer, v->beside)) {
+            struct doc *both = doc_share(&r.arena, shown);
+            doc_set(both, str_from(v->beside), doc_share(&r.arena, doc_find(answer, v->beside)));
+            shown = both;
+        }
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)
                            : show_list(call, shown, v->columns, v->n_columns);
     }

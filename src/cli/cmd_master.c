@@ -190,6 +190,7 @@ static int run_shim(const struct call *call)
 
 const struct command cmd_shim = {
     .noun = "shim",
+    .internal = true,
     .args = "DIR [after]",
     .min_args = 1,
     .max_args = 2,

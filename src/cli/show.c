@@ -399,6 +399,15 @@ void show_part(const struct call *call, struct show_parts *parts, const struct d
     parts->began = parts->began || (list && list->n);
 }
 
+static void put_line(struct buf *out, int width, const struct column *column,
+                     const struct doc *value)
+{
+    struct buf text = BUF_INIT(MAX_OUTPUT);
+    show_value(&text, value, column->as);
+    if (text.len) buf_printf(out, "%-*s  %s\n", width, column->title, buf_str(&text).ptr);
+    buf_done(&text);
+}
+
 int show_record(const struct call *call, const struct doc *record, const struct column *columns,
                 size_t n)
 {
@@ -414,10 +423,11 @@ int show_record(const struct call *call, const struct doc *record, const struct 
     for (size_t i = 0; i < n; i++)
         width = MAX(width, (int)strlen(columns[i].title));
     for (size_t i = 0; i < n; i++) {
-        struct buf text = BUF_INIT(MAX_OUTPUT);
-        show_value(&text, member(record, columns[i].key), columns[i].as);
-        if (text.len) buf_printf(&out, "%-*s  %s\n", width, columns[i].title, buf_str(&text).ptr);
-        buf_done(&text);
+        const struct doc *value = member(record, columns[i].key);
+        bool lines = columns[i].as == SHOW_LINES && value && value->kind == DOC_LIST;
+        if (!lines) put_line(&out, width, &columns[i], value);
+        for (const struct doc *e = lines ? value->first : NULL; e; e = e->next)
+            put_line(&out, width, &columns[i], e);
     }
     print_data(buf_str(&out));
     buf_done(&out);

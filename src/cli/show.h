@@ -18,6 +18,7 @@ enum show_as {
     SHOW_TIME,    // to the second, in the zone of the user
     SHOW_PERCENT, // 0.25 -> 25 %
     SHOW_BYTES,   // 1536 -> 1.5 KB
+    SHOW_LINES,   // of a record: each item of a list has a line of its own
 };
 
 struct column {

@@ -44,6 +44,8 @@ static void check_policy(struct field_ctx *ctx, const struct doc *map, void *sel
         field_error(ctx, map, "needs a name or a pattern");
     else if (!p->name && p->action == LOG_LABEL_ONLY)
         field_error(ctx, map, "needs a name or an action");
+    else if (p->action == LOG_EXCLUDE_NODE)
+        field_warn(ctx, map, "exclude_node has no effect. There is one machine.");
 }
 
 const struct field_table log_policy_table = {

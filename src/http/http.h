@@ -81,8 +81,9 @@ struct http_route {
     http_handler handle; // in the loop's thread, unless read has answered; NULL: read answers
     size_t max_body;     // bytes; 0: HTTP_MAX_BODY
     const struct field_table *query; // parameters after the '?'; NULL: taken as they are
-    const struct field_table *input; // the JSON body; NULL: taken as it is
+    const struct field_table *input; // the JSON body; NULL: it has no fields, or is not JSON
     const struct field_table *output;
+    bool raw;                  // the handler reads fields of the body by itself
     enum http_content content; // of the answer
     const char *summary;       // one sentence, for the reference
 };

@@ -180,7 +180,8 @@ void reply_invalid(struct exchange *x, const char *what, const struct diag_list 
     diag_fail(diags, &err);
     reply_with(x, &(struct problem){.status = 400,
                                     .title = det_err_text(DET_EINVAL),
-                                    .detail = arena_printf(&x->arena, "%s: %s", what, err.msg),
+                                    .detail = arena_printf(&x->arena, "%s%s%s", what ? what : "",
+                                                           what ? ": " : "", err.msg),
                                     .code = det_err_name(DET_EINVAL),
                                     .diags = diags});
 }

@@ -199,3 +199,17 @@ void api_reply_record(struct http_request *req, const char *name, const struct f
     json_close(&w);
     http_reply_json(req, 200, &out);
 }
+
+void api_put_warnings(struct json_writer *w, const struct diag_list *diags)
+{
+    json_key(w, "warnings");
+    json_open_list(w);
+    for (const struct diag *d = diags->first; d; d = d->next) {
+        struct buf line = BUF_INIT(4096);
+        if (d->level != DIAG_WARNING) continue;
+        buf_printf(&line, "%s%s%s", d->path ? d->path : "", d->path ? ": " : "", d->text);
+        json_put_strn(w, buf_str(&line));
+        buf_done(&line);
+    }
+    json_close(w);
+}

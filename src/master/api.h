@@ -53,6 +53,9 @@ void api_reply_record(struct http_request *req, const char *name, const struct f
 void api_put_record(struct json_writer *w, struct arena *arena, const struct field_table *table,
                     const void *record);
 
+// The member "warnings": a list of texts, without those of other levels.
+void api_put_warnings(struct json_writer *w, const struct diag_list *diags);
+
 // Parameters that all lists take.
 struct api_page {
     const char *after, *sort_by;

@@ -86,20 +86,6 @@ static const struct field create_fields[] = {
 static const struct field_table create_table = {.size = sizeof(struct create_body),
                                                 FIELD_ROWS(create_fields)};
 
-static void put_warnings(struct json_writer *w, const struct diag_list *diags)
-{
-    json_key(w, "warnings");
-    json_open_list(w);
-    for (const struct diag *d = diags->first; d; d = d->next) {
-        struct buf line = BUF_INIT(4096);
-        if (d->level != DIAG_WARNING) continue;
-        buf_printf(&line, "%s%s%s", d->path ? d->path : "", d->path ? ": " : "", d->text);
-        json_put_strn(w, buf_str(&line));
-        buf_done(&line);
-    }
-    json_close(w);
-}
-
 static const struct doc *masked_config(struct live_experiment *e, struct arena *arena)
 {
     return e->row.kind == EXPERIMENT_GENERIC ? doc_new(arena, DOC_NULL)
@@ -116,7 +102,7 @@ static void put_rest(struct buf *out, struct live_experiment *e, const struct di
     json_open_map(&w);
     json_key(&w, "config");
     json_put_doc(&w, masked_config(e, arena));
-    put_warnings(&w, diags);
+    api_put_warnings(&w, diags);
     json_close(&w);
 }
 

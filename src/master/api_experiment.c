@@ -67,9 +67,9 @@ static int find_row(struct http_request *req, struct experiment *out, det_err *e
     return db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, out, err);
 }
 
-// The stored configuration, as the caller may see it.
+// The stored configuration, as the caller may see it, and what was said about it.
 static int show_config(struct http_request *req, const struct experiment *row,
-                       const struct doc **out, struct str *original, det_err *err)
+                       const struct doc **out, struct diag_list *warnings, det_err *err)
 {
     struct diag_list diags = DIAG_INIT(req->arena);
     const struct config_opts opts = {.source = "stored configuration"};
@@ -77,9 +77,10 @@ static int show_config(struct http_request *req, const struct experiment *row,
     enum config_view view = viewer_owns(&v, row->user_id) ? CONFIG_OWNER : CONFIG_PUBLIC;
     struct exp_config cfg;
     struct job_config job;
-    struct str complete;
-    int rc = db_config_find(req->reader, row->id, req->arena, &complete, original, err);
+    struct str complete, original;
+    int rc = db_config_find(req->reader, row->id, req->arena, &complete, &original, err);
     if (rc) return rc;
+    config_warnings(req->arena, row->kind == EXPERIMENT_GENERIC, original, complete, warnings);
     if (row->kind == EXPERIMENT_GENERIC) {
         rc = job_config_read(req->arena, complete, &opts, &job, &diags);
         if (!rc) *out = job_config_write(req->arena, &job, view);
@@ -115,12 +116,12 @@ static int show_experiment(struct http_request *req, det_err *err)
 {
     struct experiment row;
     const struct doc *config = NULL;
-    struct str original;
+    struct diag_list warnings = DIAG_INIT(req->arena);
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     const struct viewer v = auth_viewer(req);
     int rc = find_row(req, &row, err);
-    if (!rc) rc = show_config(req, &row, &config, &original, err);
+    if (!rc) rc = show_config(req, &row, &config, &warnings, err);
     if (rc) return rc;
     viewer_hide(&v, &row);
     json_init(&w, &out, 0);
@@ -129,6 +130,7 @@ static int show_experiment(struct http_request *req, det_err *err)
     api_put_record(&w, req->arena, &experiment_table, &row);
     json_key(&w, "config");
     json_put_doc(&w, config);
+    api_put_warnings(&w, &warnings);
     put_waiting(&w, req->found);
     json_close(&w);
     http_reply_json(req, 200, &out);

@@ -46,7 +46,7 @@ static void show_job(struct jobs_shown *all, struct live_experiment *e, struct a
                               .request = PICTURE_NONE};
     job->row.id = arena_strdup(arena, e->job.id);
     job->row.resource_pool = arena_strdup(arena, e->job.resource_pool);
-    job->row.state = JOB_QUEUED;
+    job->row.state = e->row.state == RUN_PAUSED ? JOB_PAUSED : JOB_QUEUED;
     if (!e->first_wish) return;
     if (!all->picture) all->picture = picture_take(e->master);
     job->request = picture_find(all->picture, e->first_wish);
@@ -60,7 +60,7 @@ static void add_held(struct jobs_shown *all, const struct live_allocation *a)
         if (job->row.experiment_id != id) continue;
         job->wanted += a->row.slots;
         job->held += a->row.slots;
-        if (job->row.state == JOB_QUEUED) job->row.state = JOB_SCHEDULED;
+        if (job->row.state != JOB_BACKFILLED) job->row.state = JOB_SCHEDULED;
         if (a->backfilled) job->row.state = JOB_BACKFILLED;
     }
 }

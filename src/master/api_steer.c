@@ -208,9 +208,15 @@ struct patch {
     struct resources_body resources;
 };
 
+static void check_name(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *name = *(const char *const *)member;
+    if (!name[strspn(name, " \t\r\n")]) field_error(ctx, value, "must not be empty");
+}
+
 #define F(kind, member, ...) .type = kind, .offset = offsetof(struct patch, member), __VA_ARGS__
 static const struct field patch_fields[] = {
-    {.name = "name", F(FIELD_STR, name, .help = "Name.")},
+    {.name = "name", F(FIELD_STR, name, .check = check_name, .help = "Name.")},
     {.name = "description", F(FIELD_STR, description, .help = "Description.")},
     {.name = "notes", F(FIELD_STR, notes, .help = "Notes.")},
     {.name = "labels", F(FIELD_LIST, labels, .item = &text_item, .help = "All labels.")},

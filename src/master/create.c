@@ -52,6 +52,7 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
         .private = job->private,
         .entrypoint = job->entrypoint,
         .launch_layer = job->launch_layer,
+        .work_dir = job->work_dir,
         .hyperparameters = {.kind = HP_GROUP, .name = ""},
         .searcher = {.kind = SEARCHER_SINGLE, .smaller_is_better = true, .max_trials = 1},
         .resources = job->resources,
@@ -136,9 +137,7 @@ static int choose_storage(struct live_experiment *e, det_err *err)
     const struct storage_config *s = &e->cfg.checkpoint_storage;
     struct store *store = NULL;
     e->checkpoint_dir = storage_dir(e, &e->arena);
-    if (!e->checkpoint_dir)
-        return det_fail(err, DET_EUNSUPPORTED,
-                        "checkpoint_storage: only shared_fs and directory are supported so far");
+    if (!e->checkpoint_dir) return storage_check(s, err);
     int rc = s->kind == STORAGE_SHARED_FS
                  ? store_open_below(s->host_path, s->storage_path, &store, err)
                  : store_open(e->checkpoint_dir, &store, err);

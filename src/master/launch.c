@@ -118,6 +118,12 @@ static void add_command(struct strings *s, const struct live_experiment *e, bool
         add(s, ". ./startup-hook.sh; exec \"$@\"");
         add(s, "sh");
     }
+    if (e->cfg.work_dir) {
+        add(s, "sh");
+        add(s, "-c");
+        add(s, "cd -- \"$0\" && exec \"$@\"");
+        add(s, e->cfg.work_dir);
+    }
     switch (entry->kind) {
     case ENTRYPOINT_CLASS:
         add(s, e->master->opts.runner);

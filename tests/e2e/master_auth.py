@@ -120,7 +120,8 @@ class Callers:
                        'user': ids['ann'], 'job': m.experiment(self.experiment)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
 
     def call(self, m, method, path, token):
-        body = {'/api/v1/experiments/continue': {'id': self.experiment}, '/api/v1/templates/{name}': {'config': 'description: y'}}.get(path, {})
+        body = {'POST /api/v1/experiments/continue': {'id': self.experiment},
+                'PUT /api/v1/templates/{name}': {'config': 'description: y'}}.get(f'{method} {path}', {})
         if path == '/api/v1/events':
             return self.begin(m, path, token)
         return m.call(method, filled(path, self.values), body if method != 'GET' else None, token=token)

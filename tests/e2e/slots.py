@@ -62,7 +62,8 @@ class Folder:
 
     def weights(self):
         """Of the newest checkpoint: batches, and a hash of everything."""
-        found = [json.loads(p.read_text()) | {'dir': p.parent} for p in self.path.glob('ck/*/loop.json')]
+        found = [json.loads(p.read_text()) | {'dir': p.parent} for p in self.path.glob('ck/*/loop.json')
+                 if not p.parent.is_symlink()]
         newest = max(found, key=lambda c: c['batches_trained'])
         return newest['batches_trained'], hashlib.sha256((newest['dir'] / 'state-dict.pth').read_bytes()).hexdigest()
 
