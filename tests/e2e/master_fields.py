@@ -75,8 +75,8 @@ def test_storage_that_is_not_written_to_is_refused(det):
 
 def test_a_job_runs_in_its_work_dir(det):
     with Master(det) as m:
-        os.makedirs(os.path.join(m.data, 'elsewhere'))
-        for work_dir, wanted in ((os.path.join(m.data, 'elsewhere'), '/elsewhere'), ('below', '/below')):
+        os.makedirs(m.shared('elsewhere'))
+        for work_dir, wanted in ((m.shared('elsewhere'), '/elsewhere'), ('below', '/below')):
             config = {'entrypoint': 'pwd', 'work_dir': work_dir}
             e = m.create(json.dumps(config), {'below/file': 'x'}, type='TYPE_GENERIC')
             m.wait_experiment(e, 'STATE_COMPLETED')
