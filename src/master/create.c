@@ -203,6 +203,7 @@ int create_check(struct master *m, const struct create_input *in, struct diag_li
         .below = in->below,
         .n_below = in->n_below,
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
+        .is_new = true,
     };
     e->row.kind = in->kind;
     struct str text = {arena_strndup(&e->arena, in->config.ptr, in->config.len), in->config.len};
