@@ -92,9 +92,7 @@ void print_log(struct str text); // the same, with its colours
 void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void print_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Lines of their own, in red or yellow on a terminal.
-void print_errors(struct str lines);
-void print_warnings(struct str lines);
+// Warnings, then errors, in lines of their own, yellow or red on a terminal.
 void print_diags(const struct diag_list *diags);
 
 // False, after saying so, if something written to stdout did not get there.

@@ -6,6 +6,8 @@
 #include "cli/show.h"
 #include <limits.h>
 
+enum { MAX_ASKED = 50 }; // trials whose runs the master is asked about
+
 // The last things that the program itself printed: usually what went wrong.
 static void add_last_words(struct remote *r, int64_t trial, struct buf *out)
 {
@@ -74,11 +76,12 @@ static bool explain_active(struct remote *r, struct buf *out, const struct doc *
 }
 
 // Sentences about one trial that runs, or did not go well; false if there is nothing to say.
-static bool explain_trial(struct remote *r, struct buf *out, const struct doc *t)
+static bool explain_trial(struct remote *r, struct buf *out, const struct doc *t, int *n_asked)
 {
     int64_t restarts = doc_whole(t, "restarts");
     const char *reason = doc_text(t, "reason"), *doing = doc_text(t, "runnerState");
-    if (!strcmp(doc_text(t, "state"), "STATE_ACTIVE") && explain_active(r, out, t)) return true;
+    bool active = !strcmp(doc_text(t, "state"), "STATE_ACTIVE");
+    if (active && (*n_asked)++ < MAX_ASKED && explain_active(r, out, t)) return true;
     if (!*reason && !restarts && !*doing) return false;
     buf_printf(out, "  trial %lld: ", (long long)doc_whole(t, "id"));
     show_value(out, doc_find(t, "state"), SHOW_STATE);
@@ -95,8 +98,9 @@ bool why_trials(struct remote *r, const char *experiment, int max, struct buf *o
     const struct doc *answer = remote_get(r, "/experiments/%s/trials?limit=-1", experiment);
     const struct doc *list = doc_find(answer, "trials");
     const struct doc *t = list ? list->first : NULL;
+    int n_asked = 0;
     for (; t && max > 0; t = t->next)
-        max -= explain_trial(r, out, t);
+        max -= explain_trial(r, out, t, &n_asked);
     if (t) buf_printf(out, "  ... ('det why %s' goes on)\n", experiment);
     return list != NULL;
 }

@@ -161,8 +161,11 @@ bool submission_change(struct arena *arena, const struct call *call, struct subm
 bool submission_check(struct arena *arena, const struct submission *s)
 {
     struct diag_list diags = DIAG_INIT(arena);
-    const struct config_opts opts = {
-        .source = s->source, .doc = s->doc, .below = &s->low, .n_below = s->low.source != NULL};
+    const struct config_opts opts = {.source = s->source,
+                                     .doc = s->doc,
+                                     .below = &s->low,
+                                     .n_below = s->low.source != NULL,
+                                     .is_new = true};
     struct exp_config experiment;
     struct job_config job;
     det_err err;

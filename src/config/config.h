@@ -281,6 +281,7 @@ struct config_opts {
     const char *default_name; // NULL: a petname from default_seed
     int64_t default_seed;     // of the experiment, 0 .. 2^31 - 1
     bool entrypoint_optional; // for looking at a search without running it
+    bool is_new;              // rules hold that configurations of older versions may break
 };
 
 // 0, or DET_EINVAL with at least one error in diags (then *out is not to be used). Warnings are

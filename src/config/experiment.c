@@ -74,7 +74,8 @@ static const struct field_table integrations_table = {.size = sizeof(struct exp_
 static void check_name(struct field_ctx *ctx, const struct doc *value, const void *member)
 {
     const char *name = *(const char *const *)member;
-    if (!name[strspn(name, " \t\r\n")])
+    const struct config_ctx *config = ctx->user;
+    if (config->is_new && !name[strspn(name, " \t\r\n")])
         field_error(ctx, value, "must not be empty; leave it out, and a name is made up");
 }
 

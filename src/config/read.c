@@ -106,6 +106,7 @@ static int read_config(struct arena *arena, struct str text, const struct config
     struct reader r = {.ctx = {.arena = arena, .diags = diags}, .table = table};
     r.ctx.user = &r.config;
     r.opts = opts ? opts : &no_opts;
+    r.config.is_new = r.opts->is_new;
     int n_errors = diags->n_errors;
     memset(out, 0, table->size);
     const struct doc *doc = merge_texts(&r, text);

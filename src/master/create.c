@@ -258,6 +258,7 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
         .below = in->below,
         .n_below = in->n_below,
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
+        .is_new = true,
     };
     e->row.kind = in->kind;
     e->row.user_id = in->viewer.user_id;

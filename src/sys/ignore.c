@@ -67,9 +67,9 @@ static bool is_uuid(const char *name)
 bool ignore_is_output(const char *name, const struct dir_entries *entries)
 {
     for (size_t i = 0; i < entries->n; i++) {
-        const char *inner = entries->items[i].name;
-        if (is_uuid(name) && !strcmp(inner, "manifest.json")) return true;
-        if (!strcmp(inner, "det.db")) return true;
+        struct str inner = str_from(entries->items[i].name);
+        if (is_uuid(name) && str_eqz(inner, "manifest.json")) return true;
+        if (str_eqz(inner, "det.db")) return true;
     }
     return false;
 }

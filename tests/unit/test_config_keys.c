@@ -45,7 +45,7 @@ static int count_warnings(const struct field_table *table, const struct field_va
     const char *tag = v && *v->tag ? arena_printf(&arena, "%s: %s, ", table->tag, v->tag) : "";
     const struct doc *doc = doc_of(arena_printf(&arena, "{%s%s: %s}", tag, f->name, value));
     struct diag_list said = DIAG_INIT(&arena);
-    struct field_ctx ctx = {.arena = &arena, .diags = &said, .user = &(int64_t){100}};
+    struct field_ctx ctx = {.arena = &arena, .diags = &said, .user = &(int64_t[4]){100}};
     const struct doc *normal = field_normalize(&ctx, table, doc);
     void *out = arena_alloc(&arena, table->size);
     if (normal) field_read(&ctx, table, normal, out);

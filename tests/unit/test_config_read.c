@@ -227,6 +227,17 @@ static void test_config__errors_of_a_template_name_the_template(void **state)
                                                 "must be between 0 and 1000000, found -1\n");
 }
 
+static void test_config__an_empty_name_is_refused_unless_it_is_an_old_one(void **state)
+{
+    (void)state;
+    struct exp_config cfg;
+    struct str text = STR("{name: ' ', entrypoint: a, searcher: {name: single}}");
+    struct config_opts opts = {.is_new = true};
+    assert_int_equal(exp_config_read(&arena, text, &opts, &cfg, &diags), DET_EINVAL);
+    assert_non_null(strstr(take_diags(DIAG_ERROR), "name: must not be empty"));
+    assert_int_equal(exp_config_read(&arena, text, NULL, &cfg, &diags), 0);
+}
+
 // The reference is generated from the tables: every row needs a sentence, and must be reachable.
 static void expect_good_rows(const struct field_table *table, const struct field *rows, size_t n,
                              const char *path);
@@ -274,4 +285,5 @@ RUN_TESTS(DOC_TEST(test_config__text_is_kept_as_it_is), DOC_TEST(test_config__en
           DOC_TEST(test_config__an_entrypoint_can_be_left_out_to_look_at_a_search),
           DOC_TEST(test_config__too_wide_is_refused),
           DOC_TEST(test_config__errors_of_a_template_name_the_template),
+          DOC_TEST(test_config__an_empty_name_is_refused_unless_it_is_an_old_one),
           DOC_TEST(test_config__every_field_is_documented))
