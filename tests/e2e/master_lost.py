@@ -376,20 +376,51 @@ def test_a_task_that_stops_its_shim_is_killed(det):
         expect('said', any('all of its processes' in x for x in m.lines(t)), True)
 
 
-def test_what_cannot_be_restored_does_not_run_on(det):
+def change_configs(m, text, *values):
+    with contextlib.closing(sqlite3.connect(os.path.join(m.data, 'det.db'))) as db, db:
+        before = db.execute('SELECT complete FROM configs WHERE experimentId = 1').fetchone()
+        db.execute(text, values)
+    return before[0] if before else None
+
+
+def expect_killed(m, shim):
+    wait_for(lambda: not is_alive(shim), 'its shim to end')
+    wait_for(lambda: os.listdir(os.path.join(m.data, 'run')) == ['2'], 'its directory to go')
+    expect('said', 'belongs to no experiment that is live' in log_of(m), True)
+    expect('slots', sum(s['trialId'] is not None for s in m.get('slots')['slots']), 1)
+
+
+def state_of_first(m):
+    return [e['state'] for e in m.get('experiments')['experiments'] if e['id'] == 1]
+
+
+def test_what_is_gone_does_not_run_on(det):
     with Master(det, '--slots', '3') as m:
         two_tasks(m)
         shim = shim_of(m, 1)['pid']
-        with contextlib.closing(sqlite3.connect(os.path.join(m.data, 'det.db'))) as db, db:
-            db.execute("UPDATE configs SET complete = '{' WHERE experimentId = 1")
+        m.kill()
+        change_configs(m, 'DELETE FROM configs WHERE experimentId = 1')
         m.start()
-        expect('the experiment', [e['state'] for e in m.get('experiments')['experiments'] if e['id'] == 1], ['STATE_ERROR'])
+        expect('the experiment', state_of_first(m), ['STATE_ERROR'])
         expect('the trial', m.trial(1)['state'], 'STATE_ERROR')
         expect('the run', [(a['state'], a['exit']) for a in m.allocations(1)], [('STATE_TERMINATED', 'RESTORE_FAILED')])
-        wait_for(lambda: not is_alive(shim), 'its shim to end')
-        wait_for(lambda: os.listdir(os.path.join(m.data, 'run')) == ['2'], 'its directory to go')
-        expect('said', 'belongs to no experiment that is live' in log_of(m), True)
-        expect('slots', sum(s['trialId'] is not None for s in m.get('slots')['slots']), 1)
+        expect_killed(m, shim)
+
+
+def test_what_cannot_be_read_waits_for_its_repair(det):
+    """Its processes are killed, but it is not given up: a backup may have what is damaged."""
+    with Master(det, '--slots', '3') as m:
+        two_tasks(m)
+        shim = shim_of(m, 1)['pid']
+        m.kill()
+        whole = change_configs(m, "UPDATE configs SET complete = '{' WHERE experimentId = 1")
+        m.start()
+        expect('the experiment', state_of_first(m), ['STATE_ACTIVE'])
+        expect_killed(m, shim)
+        m.kill()
+        change_configs(m, 'UPDATE configs SET complete = ? WHERE experimentId = 1', whole)
+        m.start()
+        wait_for(lambda: len(m.allocations(1)) == 2, 'another run of its trial')
 
 
 if __name__ == '__main__':
