@@ -110,8 +110,7 @@ static const char *default_storage(const struct live_experiment *e, struct arena
     const struct master *m = e->master;
     bool is_old = e->row.id && e->row.id < m->user_storage_from;
     if (is_old || e->row.user_id <= FIRST_USER) return m->checkpoint_dir;
-    return arena_printf(arena, "%s/users/%lld/checkpoints", m->data_dir,
-                        (long long)e->row.user_id);
+    return arena_printf(arena, "%s/users/%lld/checkpoints", m->data_dir, (long long)e->row.user_id);
 }
 
 // Where its checkpoints go.

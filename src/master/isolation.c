@@ -202,8 +202,7 @@ static const char *link_setting(struct arena *arena, int64_t user_id)
     return arena_printf(arena, "agent_user.%lld", (long long)user_id);
 }
 
-static void read_link(struct master *m, struct db_reader *r, int64_t user_id,
-                      struct arena *arena)
+static void read_link(struct master *m, struct db_reader *r, int64_t user_id, struct arena *arena)
 {
     struct known_user *u = set_find(&m->isolation->users, user_id);
     const char *text;

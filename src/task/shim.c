@@ -253,8 +253,8 @@ static void wait_for_events(struct shim *s)
     s->polls[POLL_SIGNALS] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
     s->polls[POLL_SANDBOX] = (struct pollfd){.fd = s->all.box.reaped, .events = POLLIN}; // -1: none
     for (int i = 0; i < 2 * s->n_ranks; i++)
-        s->polls[POLL_RANKS + i] = (struct pollfd){
-            .fd = full ? -1 : s->ranks[i / 2].pipes[i % 2], .events = POLLIN};
+        s->polls[POLL_RANKS + i] =
+            (struct pollfd){.fd = full ? -1 : s->ranks[i / 2].pipes[i % 2], .events = POLLIN};
     if (poll(s->polls, POLL_RANKS + 2 * (nfds_t)s->n_ranks, timeout_ms) < 0) return;
     read_signals(s);
     read_sandbox(s);
@@ -339,8 +339,8 @@ static int take_reserve(const struct shim *s, det_err *err)
 }
 
 // If there is no space even so, the shim waits: it is the only one who knows the result. The log is
-// durable before it is said that there will be no more of it. A task without a sandbox may have made
-// a directory of that name.
+// durable before it is said that there will be no more of it. A task without a sandbox may have
+// made a directory of that name.
 static int save_exit(struct shim *s, int dir_fd, det_err *err)
 {
     enum { RETRY_MS = 500 };
