@@ -124,8 +124,8 @@ def check_master(m, known, sent):
 
 
 def check_printers(m):
-    """The run that has ended well has all of its lines in the log."""
-    for e in m.get('experiments?limit=-1')['experiments']:
+    """The run that has ended well has all of its lines in the log. Of the last ones: those before were looked at before."""
+    for e in m.get('experiments?limit=100&sortBy=id&orderBy=ORDER_BY_DESC')['experiments']:
         if e['name'] == 'printer' and e['state'] == 'STATE_COMPLETED':
             t = m.trials(e['id'])[0]['id']
             run = m.allocations(t)[-1]['allocationId']
