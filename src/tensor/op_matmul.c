@@ -3,6 +3,7 @@
 #include "tensor/gemm.h"
 #include "tensor/ops.h"
 
+#include "tensor/axes.h"
 #include "tensor/elementwise.h"
 #include "tensor/reduce.h"
 
@@ -75,11 +76,8 @@ static int linear_infer(struct node *n)
 static bool as_rows(const det_tensor *x, int64_t *row_stride)
 {
     int last = x->ndim - 1;
-    if (x->shape[last] > 1 && x->stride[last] != 1) return false;
-    *row_stride = last ? x->stride[last - 1] : x->shape[last];
-    for (int d = last - 1; d > 0; d--)
-        if (x->shape[d - 1] > 1 && x->stride[d - 1] != x->stride[d] * x->shape[d]) return false;
-    return true;
+    bool dense = x->shape[last] <= 1 || x->stride[last] == 1;
+    return dense && leading_dims_merge(x, last, row_stride);
 }
 
 static det_tensor *bias_as_f32(det_tensor *b)
@@ -276,30 +274,13 @@ static int matmul_infer(struct node *n)
     return node_out(n, attr->bf16 ? DET_BF16 : (det_dtype)a->dtype, shape, d);
 }
 
-// One stride for all batch dims together, if there is one.
-static bool batch_stride(const det_tensor *t, int64_t *stride)
-{
-    int64_t expected = -1;
-    *stride = 0;
-    for (int d = t->ndim - 3; d >= 0; d--) {
-        if (t->shape[d] == 1) continue;
-        if (expected < 0)
-            *stride = t->stride[d];
-        else if (t->stride[d] != expected)
-            return false;
-        expected = t->stride[d] * t->shape[d];
-    }
-    return true;
-}
-
 // t, or a row-major copy if its memory cannot be walked by gemm. Release it.
 static det_tensor *gemm_operand(det_tensor *t, int64_t *stride)
 {
     bool unit = t->stride[t->ndim - 1] == 1 || t->stride[t->ndim - 2] == 1;
-    if (unit && batch_stride(t, stride)) return tensor_ref(t);
-    det_tensor *copy = tensor_row_major(t);
-    if (copy && !batch_stride(copy, stride)) *stride = 0; // empty tensors
-    return copy;
+    if (unit && leading_dims_merge(t, t->ndim - 2, stride)) return tensor_ref(t);
+    *stride = t->shape[t->ndim - 2] * t->shape[t->ndim - 1];
+    return tensor_row_major(t);
 }
 
 static int matmul_forward(struct node *n)

@@ -13,19 +13,6 @@ det_dtype fold_dtype(det_dtype dtype)
 // --- the two shapes
 // ---------------------------------------------------------------------------------
 
-// The next dim outwards.
-static void axes_add(struct axes *a, int64_t size, int64_t stride)
-{
-    if (size == 1) return;
-    int top = a->n - 1;
-    if (a->n && stride == a->stride[top] * a->size[top]) {
-        a->size[top] *= size;
-        return;
-    }
-    a->size[a->n] = size;
-    a->stride[a->n++] = stride;
-}
-
 static void add_kept(struct axes *a, const det_tensor *x, unsigned dims)
 {
     for (int d = x->ndim - 1; d >= 0; d--)
