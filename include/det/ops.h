@@ -1,9 +1,13 @@
 // det/ops.h: the operations on tensors. Names, arguments, defaults and results are torch's.
 //
 // All return a new tensor of the current scope, or NULL after an error (see det/tensor.h). Shapes
-// broadcast as in NumPy; types promote as in torch; a negative dim counts from the end. Optional
-// arguments are named: det_conv2d(x, w, b, .stride = {2, 2}); what is left out is 0 and means the
-// default. Lists of sizes or dims are written DET_DIMS(1, 2).
+// broadcast as in NumPy; types promote as in torch; a negative dim counts from the end. Lists of
+// sizes or dims are written DET_DIMS(1, 2).
+//
+// Optional arguments are named: det_conv2d(x, w, b, .stride = {2, 2}). One that is left out has its
+// default, which is written in the macro (DET_OPTS, det/err.h); one that is given means what it
+// says, 0 included. Members whose comment says "0: ..." are the exception: there 0 is the default.
+// The functions behind the macros (det_..._with) take the struct as it is.
 #pragma once
 
 #include "det/tensor.h"
@@ -141,7 +145,8 @@ DET_API det_tensor *det_dropout(det_tensor *x, double p, bool training);
 // Zeroes whole channels (dim 1 of 3 or more dims); element-wise on 2 dims, as torch's Dropout2d.
 DET_API det_tensor *det_dropout_channels(det_tensor *x, double p, bool training);
 
-// --- convolution, pooling: images are (batch, channels, height, width)
+// --- convolution, pooling: images are (batch, channels, height, width), or one alone is (channels,
+// height, width)
 
 typedef struct det_conv_opts {
     int64_t stride[2], padding[2], dilation[2], groups; // 0: 1, 0, 1, 1
@@ -160,7 +165,8 @@ DET_API det_tensor *det_conv_transpose2d_with(det_tensor *x, det_tensor *w, det_
                                               det_conv_opts o);
 
 typedef struct det_pool_opts {
-    int64_t kernel[2], stride[2], padding[2]; // stride 0: the kernel's size
+    int64_t kernel[2], stride[2]; // a second 0: as the first; stride {0, 0}: the kernel's size
+    int64_t padding[2];
     bool ceil_mode;
     bool exclude_padding; // avg: divide by the pixels inside the image only
 } det_pool_opts;
@@ -182,11 +188,12 @@ typedef struct det_batch_norm_opts {
     det_tensor *weight, *bias;              // per channel; NULL: 1 and 0
     det_tensor *running_mean, *running_var; // updated while training; used otherwise
     bool training;
-    double momentum; // 0: 0.1
-    double eps;      // 0: 1e-5
+    double momentum; // of the running statistics; 0: they stay as they are
+    double eps;
 } det_batch_norm_opts;
 
-#define det_batch_norm(x, ...) det_batch_norm_with(x, (det_batch_norm_opts){__VA_ARGS__})
+#define det_batch_norm(x, ...) \
+    det_batch_norm_with(x, DET_OPTS(det_batch_norm_opts, .momentum = 0.1, .eps = 1e-5, __VA_ARGS__))
 DET_API det_tensor *det_batch_norm_with(det_tensor *x, det_batch_norm_opts opts);
 // over the last n_dims dims; weight and bias have their shape, or are NULL. eps 0: 1e-5
 DET_API det_tensor *det_layer_norm(det_tensor *x, int n_dims, det_tensor *weight, det_tensor *bias,

@@ -40,7 +40,8 @@ static int conv_check_dims(struct node *n)
 {
     const det_tensor *x = n->in[0], *w = n->in[1];
     if (x->ndim != 4)
-        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
+        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W) or (C, H, W)",
+                         TENSOR_TEXT(x));
     if (w->ndim != 4) return node_fail(n, DET_ESHAPE, "weight is %s, wants 4 dims", TENSOR_TEXT(w));
     return 0;
 }
@@ -323,21 +324,21 @@ static struct conv_attr attr_of(const det_conv_opts *o)
 det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
     struct conv_attr a = attr_of(&o);
-    return OP_APPLY(&op_conv2d, a, x, w, b);
+    return without_batch(x, 4, OP_APPLY(&op_conv2d, a, with_batch(x, 4), w, b));
 }
 
 det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
-    if (x && x->ndim != 3 && !tape_failed())
-        det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L)", TENSOR_TEXT(x));
+    if (x && x->ndim != 3 && x->ndim != 2 && !tape_failed())
+        det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L) or (C, L)", TENSOR_TEXT(x));
     if (w && w->ndim != 3 && !tape_failed())
         det_raise(DET_ESHAPE, "conv1d: weight is %s, wants (OC, C, K)", TENSOR_TEXT(w));
     struct conv_attr a = {.stride = {1, o.stride[0]},
                           .padding = {0, o.padding[0]},
                           .dilation = {1, o.dilation[0]},
                           .groups = o.groups};
-    det_tensor *x4 = det_unsqueeze(x, 2), *w4 = det_unsqueeze(w, 2);
-    return det_squeeze(OP_APPLY(&op_conv2d, a, x4, w4, b), 2);
+    det_tensor *x4 = det_unsqueeze(with_batch(x, 3), 2), *w4 = det_unsqueeze(w, 2);
+    return without_batch(x, 3, det_squeeze(OP_APPLY(&op_conv2d, a, x4, w4, b), 2));
 }
 
 // --- conv_transpose2d: the gradient of a convolution, used forwards
@@ -461,5 +462,5 @@ const struct op op_conv_transpose2d = {.name = "conv_transpose2d",
 det_tensor *det_conv_transpose2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
     struct conv_attr a = attr_of(&o);
-    return OP_APPLY(&op_conv_transpose2d, a, x, w, b);
+    return without_batch(x, 4, OP_APPLY(&op_conv_transpose2d, a, with_batch(x, 4), w, b));
 }

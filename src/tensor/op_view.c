@@ -202,6 +202,21 @@ det_tensor *det_unsqueeze(det_tensor *x, int dim)
     return reshape_to(x, &to);
 }
 
+static bool lacks_batch(const det_tensor *x, int ndim)
+{
+    return x && x->ndim == ndim - 1;
+}
+
+det_tensor *with_batch(det_tensor *x, int ndim)
+{
+    return lacks_batch(x, ndim) ? det_unsqueeze(x, 0) : x;
+}
+
+det_tensor *without_batch(const det_tensor *x, int ndim, det_tensor *y)
+{
+    return lacks_batch(x, ndim) ? det_squeeze(y, 0) : y;
+}
+
 // --- permute
 
 static int permute_infer(struct node *n)

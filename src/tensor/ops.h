@@ -41,6 +41,11 @@ OPS(OPS_DECLARE)
 // Shape that the first n_in inputs broadcast to; fails naming two that do not fit.
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
 
+// Where batches have ndim dims, x may be one item without the batch dim: with_batch gives it that
+// dim, without_batch takes it off the result y again.
+det_tensor *with_batch(det_tensor *x, int ndim);
+det_tensor *without_batch(const det_tensor *x, int ndim, det_tensor *y);
+
 // Merges: see fuse.c.
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer);
 bool gelu_absorbs_linear(struct node *consumer, const struct node *producer);
