@@ -124,6 +124,24 @@ static void drop_out_grads(struct node *n)
     }
 }
 
+static bool result_is_empty(const struct node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]->requires_grad && n->out[i]->numel) return false;
+    return true;
+}
+
+// Nothing depends on the inputs of an operation with an empty result.
+static void give_zeros(struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!wants_grad(n, i)) continue;
+        det_tensor *zero = tensor_new_like(n->in[i]);
+        if (zero) memset(zero->data, 0, zero->storage->n_bytes);
+        give_grad(n, i, zero);
+    }
+}
+
 static void node_backward(struct tape *tape, struct node *n, bool retain)
 {
     if (n->state == NODE_CONSUMED) {
@@ -133,7 +151,10 @@ static void node_backward(struct tape *tape, struct node *n, bool retain)
     }
     if (versions_ok(n)) return;
     const struct scope_mark before = scope_mark(tape);
-    n->op->backward(n);
+    if (result_is_empty(n))
+        give_zeros(n);
+    else
+        n->op->backward(n);
     // What the rule made besides gradients goes away at once.
     if (tape->n_tensors != before.n_tensors) scope_pop(tape, &before);
     if (retain) return;

@@ -410,7 +410,6 @@ static int grads_init(struct node *n, struct channel_grads *c)
 
 int channel_norm_backward(struct node *n)
 {
-    if (!n->out[0]->numel) return 0;
     struct channel_grads c = {0};
     int rc = grads_init(n, &c);
     if (!rc) rc = parameter_grads(n, &c);

@@ -68,6 +68,8 @@ static const char *const batch_norm_cases[] = {
     "x:f[40,19] w:f[19] b:f[19] m:w[19] v:w[19]; training=1 eps=0.001; " BATCH_NORM,
     "x:f[a,C,5] w:f[C] b:f[C] m:w[C] v:w[C]; training=1 eps=0.001; " BATCH_NORM,
     "x:f[3,33,16,18] w:f[33] b:f[33] m:w[33] v:w[33]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[0,C] w:f[C] b:f[C] m:w[C] v:w[C]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[a,C,0] w:f[C] b:f[C] m:w[C] v:w[C]; training=0 eps=0.001; " BATCH_NORM,
     "x:f[B,c,a,d] - - m:w[c] v:w[c]; training=0 eps=0.00001; F.batch_norm(x, m, v)",
     "x:f[B,c,a,d] - b:f[c] - -; training=1 eps=0.00001; F.batch_norm(x, None, None, None, b, True)",
     NULL};
@@ -218,6 +220,7 @@ static const struct attr_field group_norm_attrs[] = {
     {NULL, 0, 0},
 };
 static const char *const group_norm_cases[] = {
+    "x:f[0,6,b] w:f[6] b:f[6]; n_groups=3 eps=0.001; F.group_norm(x, 3, w, b, eps)",
     "x:f[a,3*c,b,D] w:f[3*c] b:f[3*c]; n_groups=3 eps=0.001; F.group_norm(x, 3, w, b, eps)",
     "x:f[a,3*c,D] w:f[3*c] -; n_groups=3; F.group_norm(x, 3, w)",
     "x:f[A,20] - b:f[20]; n_groups=2; F.group_norm(x, 2) + b",

@@ -194,6 +194,8 @@ static const char *const linear_cases[] = {"x:f[A,b] w:f[C,b] b:f[C]; ; F.linear
                                            "x:f[70,90] w:f[110,90] b:f[110]; ; F.linear(x, w, b)",
                                            "x:f[33,17] w:f[300,17] b:f[300]; ; F.linear(x, w, b)",
                                            "x:f[40,2100] w:f[20,2100] b:f[20]; ; F.linear(x, w, b)",
+                                           "x:f[a,0] w:f[b,0] b:f[b]; ; F.linear(x, w, b)",
+                                           "x:f[0,a] w:f[b,a] b:f[b]; ; F.linear(x, w, b)",
                                            NULL};
 const struct op op_linear = {.name = "linear",
                              .min_in = 2,
@@ -327,7 +329,8 @@ static int matmul_backward(struct node *n)
 static const char *const matmul_cases[] = {
     "x:f[a,b] y:f[b,c]; ; x @ y",         "x:f[2,a,b] y:f[2,b,c]; ; x @ y",
     "x:f[65,130] y:f[130,70]; ; x @ y",   "x:f[3,2,40,33] y:f[3,2,33,20]; ; x @ y",
-    "x:f[16,2100] y:f[2100,20]; ; x @ y", NULL};
+    "x:f[16,2100] y:f[2100,20]; ; x @ y", "x:f[2,a,0] y:f[2,0,b]; ; x @ y",
+    "x:f[0,a,b] y:f[0,b,c]; ; x @ y",     NULL};
 const struct op op_matmul = {.name = "matmul",
                              .min_in = 2,
                              .max_in = 2,

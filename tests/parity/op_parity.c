@@ -68,6 +68,9 @@ static bool run_case(const struct op_case *c, det_dtype dtype, enum case_layout 
         total = total ? det_add(total, part) : part;
     }
     if (total) det_backward(total);
+    for (int i = 0; i < c->n_in; i++)
+        if (total && in[i] && case_input_is_float(c, i) && !det_grad(in[i]))
+            det_raise(DET_ESTATE, "no gradient for %s", c->name[i]);
     if (det_check(&err)) {
         print_header(c, dtype, layout, err.msg);
         printf("]}\n");
