@@ -93,7 +93,8 @@ typedef struct det_attention_opts {
     double dropout;
 } det_attention_opts;
 
-// softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E).
+// softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E). A query that may
+// see no key gets NaN, as from torch's softmax, and passes no gradient on.
 #define det_attention(q, k, v, ...) det_attention_with(q, k, v, (det_attention_opts){__VA_ARGS__})
 DET_API det_tensor *det_attention_with(det_tensor *q, det_tensor *k, det_tensor *v,
                                        det_attention_opts opts);
@@ -128,7 +129,7 @@ DET_API det_tensor *det_flip(det_tensor *x, const int64_t *dims, int n);
 DET_API det_tensor *det_tril(det_tensor *x, int64_t diagonal);
 DET_API det_tensor *det_triu(det_tensor *x, int64_t diagonal);
 
-// --- by index (indices are i64; out of range is an error)
+// --- by index (indices are i64 or i32; out of range is an error)
 
 DET_API det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index);
 DET_API det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index);
@@ -236,7 +237,7 @@ typedef struct det_loss_opts {
     bool batch_mean;        // kl_div: sum divided by the batch size
 } det_loss_opts;
 
-// input, target
+// input, target; targets that are classes are i64, i32 or u8
 // clang-format off
 #define DET_LOSSES(F)                                                                              \
     F(mse_loss) F(l1_loss) F(smooth_l1_loss) F(huber_loss) F(nll_loss) F(cross_entropy) F(bce_loss) \

@@ -122,6 +122,9 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
     op_apply(op, (det_tensor *const[]){__VA_ARGS__}, \
              sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), NULL, 0)
 
+// The type that operands of different types are converted to; NULLs do not count.
+det_dtype common_type(det_tensor *const *in, int n_in);
+
 // --- for infer
 
 // Fills the sticky error: "<op> '<module>': <message>". Returns code.

@@ -100,7 +100,6 @@ UNARY_PUBLIC(log1p)
 UNARY_PUBLIC(log2)
 UNARY_PUBLIC(sqrt)
 UNARY_PUBLIC(rsqrt)
-UNARY_PUBLIC(square)
 UNARY_PUBLIC(reciprocal)
 UNARY_PUBLIC(sin)
 UNARY_PUBLIC(cos)
@@ -109,7 +108,6 @@ UNARY_PUBLIC(tanh)
 UNARY_PUBLIC(sigmoid)
 UNARY_PUBLIC(erf)
 UNARY_PUBLIC(relu)
-UNARY_PUBLIC(relu6)
 UNARY_PUBLIC(selu)
 UNARY_PUBLIC(silu)
 UNARY_PUBLIC(mish)
@@ -139,16 +137,41 @@ det_tensor *det_softplus(det_tensor *x, double beta, double threshold)
     return unary_call(&op_softplus, UNARY_softplus, x, beta, threshold);
 }
 
+det_tensor *det_square(det_tensor *x)
+{
+    if (x && x->dtype == DET_BOOL) x = det_to(x, DET_I64);
+    return unary_call(&op_square, UNARY_square, x, 0, 0);
+}
+
+// Of integers: exact, in their own type, unless a bound is a fraction.
+static det_tensor *clamp_integers(det_tensor *x, double min, double max)
+{
+    det_dtype dtype = x->dtype == DET_BOOL ? DET_I64 : (det_dtype)x->dtype;
+    if (min != trunc(min) || max != trunc(max)) return det_clamp(det_to(x, DET_F32), min, max);
+    det_tensor *wide = det_to(x, DET_I64);
+    return det_to(det_minimum_scalar(det_maximum_scalar(wide, min), max), dtype);
+}
+
+static det_tensor *clamp_as(const struct op *op, enum unary_id id, det_tensor *x, double min,
+                            double max)
+{
+    if (x && !dtype_is_float((det_dtype)x->dtype)) return clamp_integers(x, min, max);
+    return unary_call(op, id, x, min, max);
+}
+
+det_tensor *det_relu6(det_tensor *x)
+{
+    return clamp_as(&op_relu6, UNARY_relu6, x, 0, 6);
+}
+
 det_tensor *det_hardtanh(det_tensor *x, double min, double max)
 {
-    return unary_call(&op_hardtanh, UNARY_hardtanh, x, min, max);
+    return clamp_as(&op_hardtanh, UNARY_hardtanh, x, min, max);
 }
 
 det_tensor *det_clamp(det_tensor *x, double min, double max)
 {
-    if (x && !dtype_is_float((det_dtype)x->dtype))
-        return det_to(det_clamp(det_to(x, DET_F64), min, max), (det_dtype)x->dtype);
-    return unary_call(&op_clamp, UNARY_clamp, x, min, max);
+    return clamp_as(&op_clamp, UNARY_clamp, x, min, max);
 }
 
 // --- questions
@@ -166,7 +189,7 @@ static int predicate_infer(struct node *n)
         ew_run(loop, (det_tensor *const[]){n->out[0], n->in[0]}, 2, NULL);                         \
         return 0;                                                                                  \
     }                                                                                              \
-    static const char *const fn##_cases[] = {"x:n[a,b,c]; ; " torch, NULL};                        \
+    static const char *const fn##_cases[] = {"x:n[a,b,c]; ; " torch, "x:i4[a,b]; ; " torch, NULL}; \
     const struct op op_##fn = {.name = #fn,                                                        \
                                .min_in = 1,                                                        \
                                .max_in = 1,                                                        \
@@ -328,12 +351,21 @@ static int fmod_backward(struct node *n)
     return 0;
 }
 
+// a / b rounded down, exactly: floor(a / b) is 0 where b is infinite and -1 where the division
+// rounds up to a whole number.
+static det_tensor *floor_divide(det_tensor *a, det_tensor *b)
+{
+    det_tensor *rest = det_fmod(a, b), *down = det_ne(det_remainder(a, b), rest);
+    det_tensor *q = det_sub(det_round(det_div(det_sub(a, rest), b)), down);
+    return det_where(det_eq_scalar(b, 0), det_div(a, b), q);
+}
+
 static int remainder_backward(struct node *n)
 {
     det_tensor *g = out_grad(n, 0);
     give_broadcast(n, 0, g);
     if (wants_grad(n, 1))
-        give_broadcast(n, 1, det_neg(det_mul(g, det_floor(det_div(n->in[0], n->in[1])))));
+        give_broadcast(n, 1, det_neg(det_mul(g, floor_divide(n->in[0], n->in[1]))));
     return 0;
 }
 
@@ -497,6 +529,11 @@ const struct op op_where = {.name = "where",
 
 det_tensor *det_where(det_tensor *condition, det_tensor *a, det_tensor *b)
 {
+    if (a && b && a->dtype != b->dtype) {
+        det_dtype dtype = common_type((det_tensor *const[]){a, b}, 2);
+        a = det_to(a, dtype);
+        b = det_to(b, dtype);
+    }
     return OP_APPLY0(&op_where, condition, a, b);
 }
 

@@ -41,6 +41,9 @@ OPS(OPS_DECLARE)
 // Shape that the first n_in inputs broadcast to; fails naming two that do not fit.
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
 
+// Indices of type i32 as i64; anything else as it is.
+det_tensor *as_index(det_tensor *index);
+
 // Where batches have ndim dims, x may be one item without the batch dim: with_batch gives it that
 // dim, without_batch takes it off the result y again.
 det_tensor *with_batch(det_tensor *x, int ndim);

@@ -20,7 +20,7 @@
 
 // torch's order: floats beat integers, larger beats smaller; single numbers (0 dims) do not widen a
 // tensor of their own category.
-static det_dtype common_type(det_tensor *const *in, int n_in)
+det_dtype common_type(det_tensor *const *in, int n_in)
 {
     static const uint8_t rank[DET_N_DTYPES] = {
         [DET_BOOL] = 0, [DET_U8] = 1,  [DET_I32] = 2, [DET_I64] = 3,

@@ -515,12 +515,19 @@ void det_add_(det_tensor *t, det_tensor *other, double alpha)
 void det_mul_(det_tensor *t, double factor)
 {
     if (!may_write(t, "det_mul_")) return;
-    if (!dtype_is_float((det_dtype)t->dtype)) {
-        det_raise(DET_EDTYPE, "det_mul_: not for %s", det_dtype_name((det_dtype)t->dtype));
+    det_dtype dtype = (det_dtype)t->dtype;
+    if (dtype_is_float(dtype)) {
+        ew_run(ew_unary(UNARY_mul_scalar, dtype), (det_tensor *const[]){t, t}, 2,
+               (double[]){factor, 0});
+    } else if (dtype != DET_BOOL && factor == trunc(factor)) {
+        det_tensor *whole = det_full(dtype, DET_SCALAR, factor);
+        if (!whole) return;
+        ew_run(ew_binary(BINARY_mul, dtype), (det_tensor *const[]){t, t, whole}, 3, NULL);
+    } else {
+        det_raise(DET_EDTYPE, "det_mul_: %s times %g is not %s; use det_mul_scalar",
+                  det_dtype_name(dtype), factor, det_dtype_name(dtype));
         return;
     }
-    ew_fn fn = ew_unary(UNARY_mul_scalar, (det_dtype)t->dtype);
-    ew_run(fn, (det_tensor *const[]){t, t}, 2, (double[]){factor, 0});
     tensor_touch(t);
 }
 
