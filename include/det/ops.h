@@ -235,9 +235,13 @@ typedef struct det_loss_opts {
     double beta;            // smooth_l1, huber (delta); 0: 1
     bool log_target;        // kl_div
     bool batch_mean;        // kl_div: sum divided by the batch size
+    const char *place;      // of the call, for warnings; the macros fill it in
 } det_loss_opts;
 
-// input, target; targets that are classes are i64, i32 or u8
+#define DET_LOSS_OPTS(...) DET_OPTS(det_loss_opts, .place = DET_PLACE, __VA_ARGS__)
+
+// Input and target have one shape. Other shapes that broadcast are computed with a warning; bce
+// refuses them, as torch. Targets that are classes are i64, i32 or u8.
 // clang-format off
 #define DET_LOSSES(F)                                                                              \
     F(mse_loss) F(l1_loss) F(smooth_l1_loss) F(huber_loss) F(nll_loss) F(cross_entropy) F(bce_loss) \
@@ -246,22 +250,22 @@ typedef struct det_loss_opts {
 #define DET_DECLARE_LOSS(name) \
     DET_API det_tensor *det_##name##_with(det_tensor *input, det_tensor *target, det_loss_opts o);
 DET_LOSSES(DET_DECLARE_LOSS)
-#define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_l1_loss(x, y, ...) det_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_smooth_l1_loss(x, y, ...) det_smooth_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_huber_loss(x, y, ...) det_huber_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_l1_loss(x, y, ...) det_l1_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_smooth_l1_loss(x, y, ...) det_smooth_l1_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_huber_loss(x, y, ...) det_huber_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_bce_with_logits_loss(x, y, ...) \
-    det_bce_with_logits_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+    det_bce_with_logits_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_hinge_embedding_loss(x, y, ...) \
-    det_hinge_embedding_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+    det_hinge_embedding_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_margin_ranking_loss(x1, x2, y, ...) \
-    det_margin_ranking_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+    det_margin_ranking_loss_with(x1, x2, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_cosine_embedding_loss(x1, x2, y, ...) \
-    det_cosine_embedding_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+    det_cosine_embedding_loss_with(x1, x2, y, DET_LOSS_OPTS(__VA_ARGS__))
 DET_API det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                                  det_loss_opts o);
 DET_API det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,

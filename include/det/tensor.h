@@ -79,6 +79,21 @@ DET_API int det_check(det_err *err);
 // Puts a failure of the user's own into the sticky state (kept only if it is the first).
 DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
 
+// What is allowed and rarely meant, such as a loss whose target only broadcasts to its input, is
+// said once per place: the file and line of the call. It is a line on stderr, unless this thread
+// has a handler.
+typedef struct det_warning_handler {
+    void (*fn)(const char *text, void *user); // NULL: stderr
+    void *user;
+} det_warning_handler;
+DET_API det_warning_handler
+det_set_warning_handler(det_warning_handler handler); // gives the old one
+
+// "model.c:12", for a macro that passes on where it is used.
+#define DET_PLACE __FILE__ ":" DET_PLACE_LINE(__LINE__)
+#define DET_PLACE_LINE(line) DET_PLACE_TEXT(line)
+#define DET_PLACE_TEXT(text) #text
+
 // --- making tensors
 
 DET_API det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim); // undefined content

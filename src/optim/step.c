@@ -104,13 +104,27 @@ static void step_run(const struct optim_kind *kind, struct run *r)
     tensor_touch(first->tensor);
 }
 
+static void warn_of_idle_step(const det_optimizer *opt)
+{
+    int n = 0;
+    for (int g = 0; g < opt->n_groups; g++)
+        n += opt->group[g]->n;
+    tensor_warn(
+        NULL,
+        "a step of %s changes nothing: none of its %d parameters has a gradient; is there a "
+        "backward pass before it (det_backward, in a trial det_backward_loss)?",
+        opt->kind->name, n);
+}
+
 void det_optim_step(det_optimizer *opt)
 {
     if (!opt) return;
     tape_finish_all(); // what was put off wants the values of before
     struct run r = {0};
-    while (!tape_failed() && run_next(opt, &r))
+    bool idle = true;
+    for (; !tape_failed() && run_next(opt, &r); idle = false)
         step_run(opt->kind, &r);
+    if (idle && !tape_failed()) warn_of_idle_step(opt);
 }
 
 void det_optim_zero_grad(det_optimizer *opt)

@@ -254,7 +254,10 @@ struct tape {
     const struct origin *origin;
     det_rng_state rng;
     det_tensor *one; // the gradient that most backward passes start with; NULL until then
-    det_err err;     // if tape_failed()
+    det_warning_handler warning;
+    char **warned; // n_warned places, each a text of its own
+    int n_warned;
+    det_err err; // if tape_failed()
 };
 
 extern THREAD_LOCAL struct tape *thread_tape; // NULL before the first use

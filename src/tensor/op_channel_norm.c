@@ -224,7 +224,8 @@ static const char *const group_norm_cases[] = {
     "x:f[a,3*c,b,D] w:f[3*c] b:f[3*c]; n_groups=3 eps=0.001; F.group_norm(x, 3, w, b, eps)",
     "x:f[a,3*c,D] w:f[3*c] -; n_groups=3; F.group_norm(x, 3, w)",
     "x:f[A,20] - b:f[20]; n_groups=2; F.group_norm(x, 2) + b",
-    "x:f[2,32,17,20] w:f[32] b:f[32]; n_groups=8; F.group_norm(x, 8, w, b)", NULL};
+    "x:f[2,32,17,20] w:f[32] b:f[32]; n_groups=8; F.group_norm(x, 8, w, b)",
+    NULL};
 const struct op op_group_norm = {.name = "group_norm",
                                  .min_in = 1,
                                  .max_in = 3,

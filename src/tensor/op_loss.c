@@ -20,6 +20,7 @@
 struct loss_attr {
     int64_t reduction; // det_reduction
     double p;          // beta of smooth_l1, delta of huber
+    const char *place; // where it is called from, if that is known
     enum loss_id id;
 };
 
@@ -40,9 +41,22 @@ static int loss_infer_as(struct node *n, enum loss_id id)
         return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
     if ((id == LOSS_smooth_l1 || id == LOSS_huber) && !(a->p > 0))
         return node_fail(n, DET_EINVAL, "beta is %g, wants more than 0", a->p);
+    if ((id == LOSS_bce || id == LOSS_bce_with_logits) && !same_shape(n->in[0], n->in[1]))
+        return node_fail(n, DET_ESHAPE, "input is %s, target %s; wants one shape",
+                         TENSOR_TEXT(n->in[0]), TENSOR_TEXT(n->in[1]));
     int64_t shape[DET_MAX_DIMS];
     int ndim, rc = node_broadcast(n, 2, shape, &ndim);
     return rc ? rc : node_out(n, dtype, shape, a->reduction == DET_NONE ? ndim : 0);
+}
+
+// (64, 1) and (64,) make (64, 64): every element is compared with every other one.
+static void warn_of_broadcast(const char *loss, const det_tensor *x, const det_tensor *t,
+                              const char *place)
+{
+    tensor_warn(place,
+                "%s: the input is %s, the target %s; they broadcast, which is rarely meant; give "
+                "both one shape",
+                loss, TENSOR_TEXT(x), TENSOR_TEXT(t));
 }
 
 // --- input and target as two dense arrays
@@ -84,9 +98,10 @@ static struct operands operands_expanded(det_tensor *x, det_tensor *t)
 static int operands_init(struct operands *o, const struct node *n)
 {
     det_tensor *x = n->in[0], *t = n->in[1];
-    bool alike = same_shape(x, t) && same_strides(x, t);
-    bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
-    if (alike && any_order && tensor_is_dense(x))
+    const struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
+    bool one_shape = same_shape(x, t), any_order = a->reduction != DET_NONE;
+    if (!one_shape) warn_of_broadcast(n->op->name, x, t, a->place);
+    if (one_shape && any_order && same_strides(x, t) && tensor_is_dense(x))
         *o = (struct operands){tensor_ref(x), tensor_ref(t)};
     else
         *o = operands_expanded(x, t);
@@ -321,31 +336,31 @@ LOSS_ROW(kl_div_log_loss, LOSS_kl_div_log, loss_forward,
          "x:f[a,B] t:f[a,B]; ; F.kl_div(x, t, log_target=True)",
          "x:f[a,B] t:f[a,B]; reduction=2; F.kl_div(x, t, log_target=True, reduction='none')")
 
-static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t, det_reduction r,
-                             double p)
+static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t,
+                             const det_loss_opts *o, double p)
 {
-    struct loss_attr a = {.reduction = r, .p = p};
+    struct loss_attr a = {.reduction = o->reduction, .p = p, .place = o->place};
     return OP_APPLY(op, a, x, t);
 }
 
 det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    return loss_call(&op_mse_loss, x, t, o.reduction, 0);
+    return loss_call(&op_mse_loss, x, t, &o, 0);
 }
 
 det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    return loss_call(&op_l1_loss, x, t, o.reduction, 0);
+    return loss_call(&op_l1_loss, x, t, &o, 0);
 }
 
 det_tensor *det_smooth_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    return loss_call(&op_smooth_l1_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
+    return loss_call(&op_smooth_l1_loss, x, t, &o, o.beta != 0 ? o.beta : 1);
 }
 
 det_tensor *det_huber_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    return loss_call(&op_huber_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
+    return loss_call(&op_huber_loss, x, t, &o, o.beta != 0 ? o.beta : 1);
 }
 
 // --- made of other operations
@@ -369,8 +384,9 @@ static det_tensor *as_loss_input(det_tensor *x)
 
 det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    if (!o.weight) return loss_call(&op_bce_loss, x, t, o.reduction, 0);
-    return weighted(loss_call(&op_bce_loss, x, t, DET_NONE, 0), &o);
+    if (!o.weight) return loss_call(&op_bce_loss, x, t, &o, 0);
+    det_loss_opts each = {.reduction = DET_NONE};
+    return weighted(loss_call(&op_bce_loss, x, t, &each, 0), &o);
 }
 
 // (1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x))
@@ -383,18 +399,22 @@ static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *po
 
 det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    if (!o.weight && !o.pos_weight)
-        return loss_call(&op_bce_with_logits_loss, x, t, o.reduction, 0);
-    if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, DET_NONE, 0), &o);
+    det_loss_opts each = {.reduction = DET_NONE};
+    if (!o.weight && !o.pos_weight) return loss_call(&op_bce_with_logits_loss, x, t, &o, 0);
+    if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, &each, 0), &o);
+    if (x && t && !same_shape(x, t) && !tape_failed())
+        det_raise(DET_ESHAPE, "bce_with_logits_loss: input is %s, target %s; wants one shape",
+                  TENSOR_TEXT(x), TENSOR_TEXT(t));
     return weighted(bce_of_positives(as_loss_input(x), as_loss_input(t), o.pos_weight), &o);
 }
 
 det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     const struct op *op = o.log_target ? &op_kl_div_log_loss : &op_kl_div_loss;
-    if (!o.batch_mean) return loss_call(op, x, t, o.reduction, 0);
+    if (!o.batch_mean) return loss_call(op, x, t, &o, 0);
     double batch = x && x->ndim ? (double)x->shape[0] : 1;
-    return det_div_scalar(loss_call(op, x, t, DET_SUM, 0), batch);
+    o.reduction = DET_SUM;
+    return det_div_scalar(loss_call(op, x, t, &o, 0), batch);
 }
 
 static det_tensor *at_least_zero(det_tensor *x)
@@ -406,6 +426,7 @@ static det_tensor *at_least_zero(det_tensor *x)
 det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     x = as_loss_input(x);
+    if (x && t && !same_shape(x, t)) warn_of_broadcast("hinge_embedding_loss", x, t, o.place);
     double margin = o.margin != 0 ? o.margin : 1;
     det_tensor *zero = det_full(det_dtype_of(x), DET_SCALAR, 0);
     det_tensor *far = at_least_zero(det_add_scalar(det_neg(x), margin));

@@ -32,6 +32,9 @@ static void tape_free(void *tape)
     free(t->tensors);
     free(t->nodes);
     free(t->marks);
+    for (int i = 0; i < t->n_warned; i++)
+        free(t->warned[i]);
+    free(t->warned);
     free(t);
     thread_tape = NULL;
 }

@@ -14,6 +14,12 @@ det_tensor *program(det_tensor *x)
     return det_max_pool2d(y, .kernel = {3, 2}, .padding = {1, 0});
 }
 
+det_tensor *losses(det_tensor *x, det_tensor *y)
+{
+    det_tensor *loss = det_mse_loss(x, y, .reduction = DET_SUM);
+    return det_add(loss, det_smooth_l1_loss(x, det_mse_loss(x, y), .beta = 0.5));
+}
+
 det_module *layers(void)
 {
     return det_nn_sequential(det_nn_batch_norm2d(3, .momentum = 0), det_nn_layer_norm(4),
