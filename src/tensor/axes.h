@@ -31,14 +31,15 @@ static inline void axes_add_dims(struct axes *a, const det_tensor *t, int from, 
         axes_add(a, t->shape[d], t->stride[d]);
 }
 
-// Whether the first n dims of t, taken in order, are steps of one stride; it is 0 if there is only
-// one step.
+// Whether the first n dims of t, taken in order, are steps of one stride. Where there is only one
+// step, the stride says nothing.
 static inline bool leading_dims_merge(const det_tensor *t, int n, int64_t *stride)
 {
+    *stride = t->stride[0];
+    if (n <= 1) return true;
     struct axes a;
     a.n = 0;
-    a.stride[0] = 0;
     axes_add_dims(&a, t, 0, n);
-    *stride = a.stride[0];
+    if (a.n) *stride = a.stride[0];
     return a.n <= 1;
 }

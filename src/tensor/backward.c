@@ -126,7 +126,8 @@ static void drop_out_grads(struct node *n)
 
 static bool result_is_empty(const struct node *n)
 {
-    for (int i = 0; i < n->n_out; i++)
+    if (n->out[0]->numel) return false;
+    for (int i = 1; i < n->n_out; i++)
         if (n->out[i]->requires_grad && n->out[i]->numel) return false;
     return true;
 }

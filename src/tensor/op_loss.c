@@ -99,12 +99,12 @@ static int operands_init(struct operands *o, const struct node *n)
 {
     det_tensor *x = n->in[0], *t = n->in[1];
     const struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
-    bool one_shape = same_shape(x, t), any_order = a->reduction != DET_NONE;
-    if (!one_shape) warn_of_broadcast(n->op->name, x, t, a->place);
-    if (one_shape && any_order && same_strides(x, t) && tensor_is_dense(x))
-        *o = (struct operands){tensor_ref(x), tensor_ref(t)};
-    else
-        *o = operands_expanded(x, t);
+    bool as_they_are = same_shape(x, t);
+    if (!as_they_are)
+        warn_of_broadcast(n->op->name, x, t, a->place);
+    else // in any order, if it is the same for both and nobody sees it
+        as_they_are = a->reduction != DET_NONE && same_strides(x, t) && tensor_is_dense(x);
+    *o = as_they_are ? (struct operands){tensor_ref(x), tensor_ref(t)} : operands_expanded(x, t);
     return o->x && o->t ? 0 : DET_ENOMEM;
 }
 

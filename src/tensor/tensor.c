@@ -107,13 +107,20 @@ static void order_strides_like(det_tensor *t, const det_tensor *like)
 
 // --- headers and memory
 
-// Number of elements, or -1 if sizes are negative or too many to address.
+// Number of elements, or -1 if sizes are negative or too many to address. Strides of an empty
+// tensor are made of its other sizes, so those must fit, too.
 static int64_t count_elements(const int64_t *shape, int ndim)
 {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n)) return -1;
-    return n <= INT64_MAX / 16 ? n : -1;
+    int64_t n = 1, is_full = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] <= 0) {
+            if (shape[i] < 0) return -1;
+            is_full = 0;
+        } else if (__builtin_mul_overflow(n, shape[i], &n)) {
+            return -1;
+        }
+    }
+    return n <= INT64_MAX / 16 ? n * is_full : -1;
 }
 
 // A header without memory, row-major; numel is that of the shape.

@@ -428,6 +428,15 @@ static void test_empty_batch__gives_parameters_a_gradient_of_zero(void **state)
     assert_zero_grads(det_softmax(x, 1), &x, 1);
 }
 
+static void test_empty_tensors__have_strides_that_can_be_counted(void **state)
+{
+    (void)state;
+    det_tensor *x = det_zeros(DET_F32, DET_DIMS(0, 1 << 20, 1 << 20));
+    assert_shape_of(det_reshape(x, DET_DIMS(1 << 20, 0, 1 << 20)), DET_DIMS(1 << 20, 0, 1 << 20));
+    assert_null(det_zeros(DET_F32, DET_DIMS(0, 1ll << 40, 1ll << 40)));
+    assert_raised(DET_ESHAPE, "is negative or too large");
+}
+
 static void test_empty_batch__leaves_running_statistics_alone(void **state)
 {
     (void)state;
@@ -487,5 +496,6 @@ RUN_TESTS(TEST(test_max_pool__pads_one_side_only_if_told_so),
           TEST(test_remainder__passes_a_gradient_to_an_infinite_divisor),
           TEST(test_indices__may_be_i32), TEST(test_indices__of_i32_let_gradients_through),
           TEST(test_empty_batch__gives_parameters_a_gradient_of_zero),
+          TEST(test_empty_tensors__have_strides_that_can_be_counted),
           TEST(test_empty_batch__leaves_running_statistics_alone),
           TEST(test_linear__of_no_features_is_the_bias))
