@@ -351,8 +351,8 @@ static int fmod_backward(struct node *n)
     return 0;
 }
 
-// a / b rounded down, exactly: floor(a / b) is 0 where b is infinite and -1 where the division
-// rounds up to a whole number.
+// a / b rounded down, exactly: floor(a / b) is 0 for -5 / infinity, where -1 is right, and 75 for
+// 7.5f / 0.1f, where 74 is.
 static det_tensor *floor_divide(det_tensor *a, det_tensor *b)
 {
     det_tensor *rest = det_fmod(a, b), *down = det_ne(det_remainder(a, b), rest);
