@@ -77,6 +77,16 @@ if(DET_TESTS)
            $<TARGET_FILE:op_parity> 3)
   set_tests_properties(op_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
 
+  add_executable(write_parity tests/parity/write_parity.c tests/support/wire.c)
+  target_include_directories(write_parity PRIVATE tests)
+  target_link_libraries(write_parity PRIVATE tensor)
+  set(write_parity /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/write_parity.py
+      $<TARGET_FILE:write_parity>)
+  add_test(NAME write_parity COMMAND ${write_parity} 3000)
+  set_tests_properties(write_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+  add_test(NAME write_parity_long COMMAND ${write_parity} 60000)
+  set_tests_properties(write_parity_long PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT "${one_thread}")
+
   add_executable(format_parity tests/parity/format_parity.c)
   target_link_libraries(format_parity PRIVATE format)
   add_test(NAME format_parity COMMAND /usr/bin/python3

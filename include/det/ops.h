@@ -120,7 +120,7 @@ DET_API det_tensor *det_concat(det_tensor *const *x, int n, int dim);
 DET_API det_tensor *det_stack(det_tensor *const *x, int n, int dim);
 
 // Pieces of the given size (the last may be smaller) into out[0 .. max_out); returns how many, or a
-// negative code.
+// negative code. They are slices, and may be written into like others.
 DET_API int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_out);
 
 // pads: (before, after) of the last dim, then of the one before it, ... as torch.

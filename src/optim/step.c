@@ -179,9 +179,12 @@ static void change_grads(det_optimizer *opt, void (*change)(float *grad, int64_t
                          double number)
 {
     if (!opt || tape_failed()) return;
+    tape_finish_all(); // as for a step
     struct run r = {0};
-    while (run_next(opt, &r))
+    while (run_next(opt, &r)) {
         pool_run(n_pieces(&r), change_piece, &(struct change_work){&r, change, (float)number});
+        tensor_touch(det_grad(r.group->param[r.first].tensor));
+    }
 }
 
 double det_optim_clip_grad_norm(det_optimizer *opt, double max_norm)

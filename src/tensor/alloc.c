@@ -190,6 +190,8 @@ struct storage *storage_new(size_t n_bytes)
     return s;
 }
 
+atomic_bool has_borrowed;
+
 struct storage *storage_borrow(void *data, size_t n_bytes)
 {
     struct storage *s = storage_new(0);
@@ -197,6 +199,7 @@ struct storage *storage_borrow(void *data, size_t n_bytes)
     s->data = data;
     s->n_bytes = n_bytes;
     s->borrowed = true;
+    atomic_store(&has_borrowed, true);
     return s;
 }
 

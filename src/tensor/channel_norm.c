@@ -92,6 +92,7 @@ static int update_running(struct node *n, int i, const double *value, double fac
     det_tensor *running = tensor_converted(n->in[i], DET_F64, ROW_MAJOR);
     if (!running) return DET_ENOMEM;
     bool is_copy = running != n->in[i];
+    finish_readers(n, i);
     double *r = running->data;
     for (int64_t c = 0; c < running->numel; c++)
         r[c] = (1 - momentum) * r[c] + momentum * factor * value[c];

@@ -310,7 +310,7 @@ static int div_backward(struct node *n)
 {
     det_tensor *ga = det_div(out_grad(n, 0), n->in[1]);
     give_broadcast(n, 0, ga);
-    if (wants_grad(n, 1)) give_broadcast(n, 1, det_neg(det_mul(ga, n->out[0])));
+    if (wants_grad(n, 1)) give_broadcast(n, 1, det_neg(det_mul(ga, det_div(n->in[0], n->in[1]))));
     return 0;
 }
 
@@ -333,10 +333,11 @@ static int pow_backward(struct node *n)
 static int extreme_backward(struct node *n)
 {
     det_tensor *g = out_grad(n, 0), *half = det_mul_scalar(g, 0.5), *zero = det_mul_scalar(g, 0);
-    det_tensor *tie = det_eq(n->in[0], n->in[1]);
+    det_tensor *a = n->in[0], *b = n->in[1], *tie = det_eq(a, b);
+    det_tensor *y = n->op == &op_maximum ? det_maximum(a, b) : det_minimum(a, b);
     for (int i = 0; i < 2; i++) {
         if (!wants_grad(n, i)) continue;
-        det_tensor *chosen = det_eq(n->in[i], n->out[0]);
+        det_tensor *chosen = det_eq(n->in[i], y);
         give_broadcast(n, i, det_where(tie, half, det_where(chosen, g, zero)));
     }
     return 0;
@@ -378,46 +379,46 @@ static int atan2_backward(struct node *n)
     return 0;
 }
 
-#define BINARY_ROW(fn, row_flags, row_infer, saves, saves_result, row_backward, ...) \
-    static int fn##_forward(struct node *n)                                          \
-    {                                                                                \
-        return binary_forward_as(n, BINARY_##fn);                                    \
-    }                                                                                \
-    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                     \
-    const struct op op_##fn = {.name = #fn,                                          \
-                               .min_in = 2,                                          \
-                               .max_in = 2,                                          \
-                               .flags = row_flags,                                   \
-                               .saves_in = saves,                                    \
-                               .saves_out = saves_result,                            \
-                               .infer = row_infer,                                   \
-                               .forward = fn##_forward,                              \
-                               .backward = row_backward,                             \
-                               .cases = fn##_cases};                                 \
-    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                               \
-    {                                                                                \
-        return OP_APPLY0(&op_##fn, a, b);                                            \
+#define BINARY_ROW(fn, row_flags, row_infer, saves_for_a, saves_for_b, row_backward, ...) \
+    static int fn##_forward(struct node *n)                                               \
+    {                                                                                     \
+        return binary_forward_as(n, BINARY_##fn);                                         \
+    }                                                                                     \
+    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                          \
+    const struct op op_##fn = {.name = #fn,                                               \
+                               .min_in = 2,                                               \
+                               .max_in = 2,                                               \
+                               .flags = row_flags,                                        \
+                               .saves_for = {saves_for_a, saves_for_b},                   \
+                               .infer = row_infer,                                        \
+                               .forward = fn##_forward,                                   \
+                               .backward = row_backward,                                  \
+                               .cases = fn##_cases};                                      \
+    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                                    \
+    {                                                                                     \
+        return OP_APPLY0(&op_##fn, a, b);                                                 \
     }
-#define BOTH 3
+enum { SAVES_A = 1, SAVES_B = 2, SAVES_BOTH = 3 };
 BINARY_ROW(add, OP_PROMOTE, binary_infer, 0, 0, add_backward, "x:f[a,b,c] y:f[a,b,c]; ; x + y",
            "x:f[a,1,c] y:f[b,1]; ; x + y", "x:i9[a,b] y:i9[b]; ; x + y")
 BINARY_ROW(sub, OP_PROMOTE, binary_infer, 0, 0, sub_backward, "x:f[a,b,c] y:f[a,b,c]; ; x - y",
            "x:f[b] y:f[a,b]; ; x - y")
-BINARY_ROW(mul, OP_PROMOTE, binary_infer, BOTH, 0, mul_backward, "x:f[a,b,c] y:f[a,b,c]; ; x * y",
-           "x:f[a,1,c] y:f[b,1]; ; x * y", "x:f[a] y:f[]; ; x * y")
-BINARY_ROW(div, OP_PROMOTE | OP_FLOAT, binary_infer, BOTH, 1, div_backward,
+BINARY_ROW(mul, OP_PROMOTE, binary_infer, SAVES_B, SAVES_A, mul_backward,
+           "x:f[a,b,c] y:f[a,b,c]; ; x * y", "x:f[a,1,c] y:f[b,1]; ; x * y",
+           "x:f[a] y:f[]; ; x * y")
+BINARY_ROW(div, OP_PROMOTE | OP_FLOAT, binary_infer, SAVES_B, SAVES_BOTH, div_backward,
            "x:f[a,b,c] y:p[a,b,c]; ; x / y", "x:f[a,b] y:p[b]; ; x / y")
-BINARY_ROW(pow, OP_PROMOTE, binary_infer, BOTH, 1, pow_backward,
+BINARY_ROW(pow, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_A | SAVES_OUT, pow_backward,
            "x:p[a,b] y:f[a,b]; ; torch.pow(x, y)", "x:i5[a,b] y:i5[b]; ; torch.pow(x, y)")
-BINARY_ROW(maximum, OP_PROMOTE, binary_infer, BOTH, 1, extreme_backward,
+BINARY_ROW(maximum, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_BOTH, extreme_backward,
            "x:f[a,b,c] y:f[b,c]; ; torch.maximum(x, y)", "x:i3[a,b] y:i3[b]; ; torch.maximum(x, y)")
-BINARY_ROW(minimum, OP_PROMOTE, binary_infer, BOTH, 1, extreme_backward,
+BINARY_ROW(minimum, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_BOTH, extreme_backward,
            "x:f[a,b,c] y:f[b,c]; ; torch.minimum(x, y)")
-BINARY_ROW(fmod, OP_PROMOTE, binary_infer, BOTH, 0, fmod_backward,
+BINARY_ROW(fmod, OP_PROMOTE, binary_infer, 0, SAVES_BOTH, fmod_backward,
            "x:f[a,b] y:p[b]; ; torch.fmod(x, y)")
-BINARY_ROW(remainder, OP_PROMOTE, binary_infer, BOTH, 0, remainder_backward,
+BINARY_ROW(remainder, OP_PROMOTE, binary_infer, 0, SAVES_BOTH, remainder_backward,
            "x:f[a,b] y:p[b]; ; torch.remainder(x, y)")
-BINARY_ROW(atan2, OP_PROMOTE | OP_FLOAT, binary_infer, BOTH, 0, atan2_backward,
+BINARY_ROW(atan2, OP_PROMOTE | OP_FLOAT, binary_infer, SAVES_BOTH, SAVES_BOTH, atan2_backward,
            "x:f[a,b] y:f[b]; ; torch.atan2(x, y)")
 BINARY_ROW(eq, OP_PROMOTE, compare_infer, 0, 0, NULL, "x:i4[a,b] y:i4[b]; ; torch.eq(x, y)")
 BINARY_ROW(ne, OP_PROMOTE, compare_infer, 0, 0, NULL, "x:i4[a,b] y:i4[b]; ; torch.ne(x, y)")

@@ -201,7 +201,7 @@ const struct op op_linear = {.name = "linear",
                              .min_in = 2,
                              .max_in = 3,
                              .flags = OP_DEFER,
-                             .saves_in = 3,
+                             .saves_for = {2, 1},
                              .infer = linear_infer,
                              .forward = linear_forward,
                              .backward = linear_backward,
@@ -209,38 +209,39 @@ const struct op op_linear = {.name = "linear",
 
 static const struct attr_field linear_act_attrs[] = {
     {"act", ATTR_INT, offsetof(struct linear_attr, act)}, {NULL, 0, 0}};
-static const char *const linear_act_cases[] = {
-    "x:f[A,b] w:f[C,b] b:f[C]; act=1; F.relu(F.linear(x, w, b))",
+#define LINEAR_ACT_ROW                                                    \
+    .min_in = 2, .max_in = 3, .saves_for = {2, 1}, .infer = linear_infer, \
+    .forward = linear_forward, .backward = linear_backward, .attrs = linear_act_attrs
+
+static const char *const linear_relu_cases[] = {
+    "x:f[A,b] w:f[C,b] b:f[C]; act=1; F.relu(F.linear(x, w, b))", NULL};
+const struct op op_linear_relu = {
+    .name = "linear_relu", LINEAR_ACT_ROW, .saves_out = true, .cases = linear_relu_cases};
+
+static const char *const linear_gelu_cases[] = {
     "x:f[A,b] w:f[C,b] b:f[C]; act=2; F.gelu(F.linear(x, w, b))",
     "x:f[70,90] w:f[110,90] b:f[110]; act=2; F.gelu(F.linear(x, w, b))", NULL};
-const struct op op_linear_act = {.name = "linear_act",
-                                 .min_in = 2,
-                                 .max_in = 3,
-                                 .saves_in = 3,
-                                 .saves_out = true,
-                                 .infer = linear_infer,
-                                 .forward = linear_forward,
-                                 .backward = linear_backward,
-                                 .attrs = linear_act_attrs,
-                                 .cases = linear_act_cases};
+const struct op op_linear_gelu = {
+    .name = "linear_gelu", LINEAR_ACT_ROW, .cases = linear_gelu_cases};
 
-static bool absorb_linear(struct node *consumer, const struct node *linear, enum gemm_act act)
+static bool absorb_linear(struct node *consumer, const struct node *linear, const struct op *op,
+                          enum gemm_act act)
 {
     struct linear_attr a = *NODE_ATTR(linear, struct linear_attr);
     if (linear->out[0]->dtype == DET_F64 || a.act) return false;
     a.act = act;
-    node_rewrite(consumer, &op_linear_act, linear->in, linear->n_in, &a, sizeof a);
+    node_rewrite(consumer, op, linear->in, linear->n_in, &a, sizeof a);
     return true;
 }
 
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer)
 {
-    return absorb_linear(consumer, producer, GEMM_ACT_RELU);
+    return absorb_linear(consumer, producer, &op_linear_relu, GEMM_ACT_RELU);
 }
 
 bool gelu_absorbs_linear(struct node *consumer, const struct node *producer)
 {
-    return absorb_linear(consumer, producer, GEMM_ACT_GELU);
+    return absorb_linear(consumer, producer, &op_linear_gelu, GEMM_ACT_GELU);
 }
 
 det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
@@ -334,7 +335,7 @@ static const char *const matmul_cases[] = {
 const struct op op_matmul = {.name = "matmul",
                              .min_in = 2,
                              .max_in = 2,
-                             .saves_in = 3,
+                             .saves_for = {2, 1},
                              .infer = matmul_infer,
                              .forward = matmul_forward,
                              .backward = matmul_backward,

@@ -462,10 +462,22 @@ det_tensor *det_expand(det_tensor *x, const int64_t *shape, int n)
 
 // --- detach
 
+static int detach_infer(struct node *n)
+{
+    const det_tensor *x = n->in[0];
+    return node_out_strided(n, (det_dtype)x->dtype, x->shape, x->stride, x->ndim);
+}
+
+static const char *const detach_cases[] = {"x:f[a,b]; ; x.detach()", NULL};
+const struct op op_detach = {.name = "detach",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = OP_VIEW,
+                             .infer = detach_infer,
+                             .forward = view_forward,
+                             .cases = detach_cases};
+
 det_tensor *det_detach(det_tensor *t)
 {
-    bool old = det_set_grad_enabled(false);
-    det_tensor *same = t ? det_expand(t, t->shape, t->ndim) : NULL; // its own shape: no change
-    det_set_grad_enabled(old);
-    return same;
+    return OP_APPLY0(&op_detach, t);
 }

@@ -16,8 +16,8 @@
 #define OPS(O)                                                                                     \
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
-    O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
-    O(linear) O(linear_act) O(matmul) O(conv2d) O(conv_transpose2d)              \
+    O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand) O(detach) \
+    O(linear) O(linear_relu) O(linear_gelu) O(matmul) O(conv2d) O(conv_transpose2d)              \
     O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
     O(sum) O(mean) O(prod) O(max) O(min) O(logsumexp) O(var) O(std) O(norm)      \
     O(softmax) O(log_softmax)                                                    \

@@ -244,7 +244,7 @@ det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim)
 det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value)
 {
     det_tensor *t = det_empty(dtype, shape, ndim);
-    if (t) det_fill_(t, value);
+    if (t) ew_fill(t, value);
     return t;
 }
 
@@ -435,29 +435,7 @@ double det_item(det_tensor *t)
     return value;
 }
 
-// --- writing in place
-
-// Everything recorded so far must have read the old content before it changes.
-static bool may_write(det_tensor *t, const char *function)
-{
-    if (!t || tape_failed()) return false;
-    if (t->requires_grad && !t->node && det_grad_enabled()) {
-        det_raise(DET_ESTATE,
-                  "%s: the tensor %s is a leaf that requires a gradient; turn gradients off "
-                  "(det_set_grad_enabled) to write into it",
-                  function, TENSOR_TEXT(t));
-        return false;
-    }
-    if (t->requires_grad && t->node && det_grad_enabled()) {
-        det_raise(DET_ESTATE,
-                  "%s: the tensor %s was computed from parameters; writing into it would lose its "
-                  "gradient; use det_detach or turn gradients off",
-                  function, TENSOR_TEXT(t));
-        return false;
-    }
-    tape_finish(tape_get());
-    return !tape_failed();
-}
+// --- memory
 
 void tensor_touch(det_tensor *t)
 {
@@ -469,85 +447,4 @@ void *tensor_memory(det_tensor *t)
     tensor_finish(t);
     ASSERT(tensor_is_row_major(t));
     return t->data;
-}
-
-void det_fill_(det_tensor *t, double value)
-{
-    if (!may_write(t, "det_fill_")) return;
-    ew_fill(t, value);
-    tensor_touch(t);
-}
-
-static bool broadcasts_to(const det_tensor *from, const det_tensor *to)
-{
-    if (from->ndim > to->ndim) return false;
-    for (int i = 1; i <= from->ndim; i++) {
-        int64_t a = from->shape[from->ndim - i], b = to->shape[to->ndim - i];
-        if (a != b && a != 1) return false;
-    }
-    return true;
-}
-
-static bool may_write_from(det_tensor *t, det_tensor *from, const char *function)
-{
-    if (!may_write(t, function)) return false;
-    if (!from)
-        det_raise(DET_EINVAL, "%s: the source is NULL", function);
-    else if (!broadcasts_to(from, t))
-        det_raise(DET_ESHAPE, "%s: %s does not broadcast to %s", function, TENSOR_TEXT(from),
-                  TENSOR_TEXT(t));
-    if (!tape_failed()) tensor_finish(from);
-    return !tape_failed();
-}
-
-void det_copy_(det_tensor *t, det_tensor *from)
-{
-    if (!may_write_from(t, from, "det_copy_")) return;
-    ew_copy(t, from);
-    tensor_touch(t);
-}
-
-void det_add_(det_tensor *t, det_tensor *other, double alpha)
-{
-    if (!may_write_from(t, other, "det_add_")) return;
-    bool old = det_set_grad_enabled(false);
-    det_tensor *same = det_to(other, (det_dtype)t->dtype);
-    det_set_grad_enabled(old);
-    if (!same) return;
-    tensor_finish(same);
-    ew_run(ew_axpy((det_dtype)t->dtype), (det_tensor *const[]){t, same}, 2, (double[]){alpha, 0});
-    tensor_touch(t);
-}
-
-void det_mul_(det_tensor *t, double factor)
-{
-    if (!may_write(t, "det_mul_")) return;
-    det_dtype dtype = (det_dtype)t->dtype;
-    if (dtype_is_float(dtype)) {
-        ew_run(ew_unary(UNARY_mul_scalar, dtype), (det_tensor *const[]){t, t}, 2,
-               (double[]){factor, 0});
-    } else if (dtype != DET_BOOL && factor == trunc(factor)) {
-        det_tensor *whole = det_full(dtype, DET_SCALAR, factor);
-        if (!whole) return;
-        ew_run(ew_binary(BINARY_mul, dtype), (det_tensor *const[]){t, t, whole}, 3, NULL);
-    } else {
-        det_raise(DET_EDTYPE, "det_mul_: %s times %g is not %s; use det_mul_scalar",
-                  det_dtype_name(dtype), factor, det_dtype_name(dtype));
-        return;
-    }
-    tensor_touch(t);
-}
-
-void det_write(det_tensor *t, const void *data)
-{
-    if (!may_write(t, "det_write")) return;
-    if (!data && t->numel) {
-        det_raise(DET_EINVAL, "det_write: data is NULL");
-        return;
-    }
-    det_tensor *in = describe((det_dtype)t->dtype, t->shape, t->ndim, t->numel);
-    in->data = (void *)(uintptr_t)data; // only read
-    ew_copy(t, in);
-    header_free(in);
-    tensor_touch(t);
 }
