@@ -1,9 +1,9 @@
 // Program bench-engine: trains one workload for some seconds and prints one line of JSON.
 //   bench-engine WORKLOAD THREADS SECONDS [bf16]
-// SECONDS may be a number of steps instead, as in `20steps`: always the same work, whose instructions
-// `valgrind --tool=callgrind` can count. Two numbers of steps give the cost of one without the start.
-// BENCH_START (nanoseconds of the monotonic clock when the process was started) gives the time to
-// the first step. engine.py is the torch side.
+// SECONDS may be a number of steps instead, as in `20steps`: always the same work, whose
+// instructions `valgrind --tool=callgrind` can count. Two numbers of steps give the cost of one
+// without the start. BENCH_START (nanoseconds of the monotonic clock when the process was started)
+// gives the time to the first step. engine.py is the torch side.
 #include "support/models.h"
 
 #include "det/optim.h"

@@ -121,8 +121,9 @@ int main(void)
         const char *name = "";
         det_value_as_str(det_value_get(request, "name"), &name, NULL);
         det_scope_begin();
-        det_value *answer = det_value_dict(), *results =
-            strcmp(name, "resnet") ? answer_operation(request, name) : answer_resnet(request);
+        det_value *answer = det_value_dict(), *results = strcmp(name, "resnet")
+                                                             ? answer_operation(request, name)
+                                                             : answer_resnet(request);
         det_value_set(answer, "results", results);
         det_err err;
         if (det_check(&err)) det_value_set(answer, "error", det_value_str(err.msg));

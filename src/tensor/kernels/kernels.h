@@ -175,14 +175,15 @@ struct dropout_args {
     K(void, random_normal, (const struct random_range *r, float *out))                              \
     K(void, dropout, (const struct random_range *r, bool bf16, const struct dropout_args *a))       \
     /* winograd.h */                                                                                \
-    K(void, wino_input, (const struct wino_tiles *t))                                               \
-    K(void, wino_gradient, (const struct wino_tile *t))                                             \
-    K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
-    K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
+    K(void, wino_input, (const struct wino_inputs *r))                                              \
+    K(void, wino_gradient, (const struct wino_tile *t, float *to, int64_t step))                    \
+    K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t))\
+    K(void, wino_kernel, (const float *from, int64_t stride, bool turned, struct wino_shape shape,  \
+                          float *to, int64_t step))                                                 \
     K(void, wino_kernel_5, (const float *from, int64_t stride, int n, float *to, int64_t step))     \
     K(void, wino_pool, (const struct wino_pool *p))                                                 \
-    K(void, wino_kernel_grad, (const float *from, int64_t step, float *to, int64_t stride,          \
-                               bool accumulate))                                                    \
+    K(void, wino_kernel_grad, (const float *from, int64_t step, struct wino_shape shape, float *to, \
+                               int64_t stride, bool accumulate))                                    \
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
