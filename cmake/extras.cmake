@@ -114,6 +114,13 @@ if(DET_TESTS)
   add_test(NAME nn_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/nn_parity.py
            $<TARGET_FILE:nn_parity>)
   set_tests_properties(nn_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+
+  add_executable(accuracy tests/parity/accuracy.c tests/support/models.c tests/support/wire.c)
+  target_include_directories(accuracy PRIVATE tests)
+  target_link_libraries(accuracy PRIVATE optim)
+  add_test(NAME accuracy COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/accuracy.py
+           $<TARGET_FILE:accuracy> short)
+  set_tests_properties(accuracy PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
 endif()
 
 # Benchmarks, see bench/. Part of the release build, so that what is measured is what is installed.

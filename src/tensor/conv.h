@@ -25,6 +25,7 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
 // conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of
 // the channels exchanged and the kernel turned around.
 bool winograd_fits(const struct conv *s);
+bool winograd_weights_fit(const struct conv *s); // the same for the gradient of the weights
 // Floats from one point of n transformed tiles to the next: a line of the cache more, because the
 // same tile of all points would want the same few places there.
 static inline int64_t winograd_point_floats(int64_t n_tiles, int64_t channels)
