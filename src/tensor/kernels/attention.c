@@ -62,11 +62,11 @@ static float row_sum(const float *s, int64_t n)
     return vf_sum(sum);
 }
 
-static void exp_minus(float *s, int64_t n, float m)
+static void exp_minus(float *s, int64_t n, float m, float factor)
 {
     VECTOR_LOOP
     for (int64_t j = 0; j < n; j++)
-        s[j] = vm_exp(s[j] - m);
+        s[j] = vm_exp(s[j] - m) * factor;
 }
 
 static void clear(float *s, int64_t from, int64_t to)
@@ -74,11 +74,11 @@ static void clear(float *s, int64_t from, int64_t to)
     if (from < to) memset(s + from, 0, (size_t)(to - from) * sizeof *s);
 }
 
-// Where all keys are hidden the softmax is NaN, and lse is -infinity: such a row passes no
-// gradient.
+// Where all keys are hidden the softmax is NaN, and no score is more than -infinity: such a row
+// passes no gradient.
 static bool sees_nothing(const struct attention_rows *a, int64_t i)
 {
-    return a->lse[i] == -INFINITY;
+    return a->largest[i] == -INFINITY;
 }
 
 // -infinity only if no score is NaN: a comparison with NaN may have lost it.
@@ -98,19 +98,15 @@ void KERNEL(attention_softmax)(const struct attention_rows *a)
         const int64_t n = visible(a, i), whole = whole_vectors(n);
         scale_and_mask(a, i, n, s);
         pad(s, n);
-        a->lse[i] = largest_score(s, whole);
-        exp_minus(s, whole, a->lse[i]);
+        a->largest[i] = largest_score(s, whole);
+        exp_minus(s, whole, a->largest[i], 1);
         clear(s, whole, a->keys);
         a->sum[i] = row_sum(s, whole);
     }
-    float *lse = a->lse;
-    const float *sum = a->sum;
-    VECTOR_LOOP
-    for (int64_t i = 0; i < a->rows; i++)
-        lse[i] = lse[i] == -INFINITY ? lse[i] : lse[i] + vm_log(sum[i]);
 }
 
-// The softmax again, with the sums known.
+// The softmax again, with the sums known. Not from largest + log(sum), one number: where scores are
+// in the thousands its last digit is 1e-4 of every weight.
 void KERNEL(attention_weights)(const struct attention_rows *a)
 {
     for (int64_t i = 0; i < a->rows; i++) {
@@ -122,7 +118,7 @@ void KERNEL(attention_weights)(const struct attention_rows *a)
         }
         scale_and_mask(a, i, n, s);
         pad(s, n);
-        exp_minus(s, whole, a->lse[i]);
+        exp_minus(s, whole, a->largest[i], 1 / a->sum[i]);
         clear(s, whole, a->keys);
     }
 }
