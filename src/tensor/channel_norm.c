@@ -150,6 +150,7 @@ static void forget_input(struct node *n, int i)
     if (!node_in(n, i)) return;
     tensor_release(n->in[i]);
     n->in[i] = NULL;
+    n->in_wants[i] = false;
 }
 
 int channel_norm_prepare(struct node *n)
@@ -342,8 +343,8 @@ static void input_grad_f64(const struct node *n, const struct sets *s, const dou
     const double *mean = n->aux[NORM_AUX_STATS]->data, *rstd = mean + s->n * s->c;
     for (int64_t i = 0; i < n->out[0]->numel; i++) {
         int64_t c = i % s->c, at = i / (s->rows * s->c) * s->c + c;
-        gx[i] = g[i] * rstd[at] * (weight ? weight[c] : 1) + p->sum_g[at] +
-                p->sum_gx[at] * (x[i] - mean[at]);
+        gx[i] = g[i] * rstd[at] * (weight ? weight[c] : 1) + p->sum_g[at];
+        if (p->sum_gx[at] != 0) gx[i] += p->sum_gx[at] * (x[i] - mean[at]);
     }
 }
 

@@ -103,7 +103,7 @@ INLINE float grad_at(const struct channel_norm *k, const bool bf16, const bool r
     if (!relu) return g;
     float y = add ? load_as(k->y, bf16, i)
                   : (load_as(k->x, bf16, i) - k->mean[j]) * k->scale[j] + k->bias[j];
-    return y > 0 ? g : 0;
+    return y <= 0 ? 0 : g;
 }
 
 // Over rows [first, end).
@@ -146,7 +146,8 @@ INLINE void backward_as(const struct channel_norm *from, const bool bf16, const 
         for (int64_t j = 0; j < c; j++) {
             const int64_t i = r * c + j;
             float g = grad_at(&k, bf16, relu, false, i, j), d = load_as(k.x, bf16, i) - k.mean[j];
-            store_as(k.gx, bf16, i, g * k.scale[j] + k.shift[j] + k.slope[j] * d);
+            float of_x = k.slope[j] != 0 ? k.slope[j] * d : 0; // 0 even if x is infinite or NaN
+            store_as(k.gx, bf16, i, g * k.scale[j] + k.shift[j] + of_x);
         }
     }
 }
@@ -191,7 +192,7 @@ INLINE void forward_window(const struct channel_norm *k, const struct norm_windo
 INLINE vf window_grad(const struct channel_norm *k, const struct norm_window at, const int width)
 {
     const vf y = vf_load_n((const float *)k->y + at.out, width);
-    return vf_select(y > 0, vf_load_n((const float *)k->g + at.out, width), (vf){0});
+    return vf_select(y <= 0, (vf){0}, vf_load_n((const float *)k->g + at.out, width));
 }
 
 INLINE void sums_window(const struct channel_norm *k, const struct norm_window at, const int width,
@@ -224,7 +225,8 @@ INLINE void backward_window(const struct channel_norm *k, const struct norm_wind
     for (int i = 0; i < 4; i++) {
         const vf of_g = vf_select(winner == i, g, (vf){0});
         float *to = gx + (i / 2 * k->pooled_line + i % 2) * k->c;
-        vf_store_n(to, of_g + shift + slope * (v[i] - mean), width);
+        const vf of_x = vf_select(slope != 0, slope * (v[i] - mean), (vf){0}); // see backward_as()
+        vf_store_n(to, of_g + shift + of_x, width);
     }
 }
 
