@@ -109,5 +109,7 @@ int pooled_picked_weights(const struct pooled *p, const struct pooled_grads *gra
 // conv_plain.c: f64, written for exactness and not for speed. x and y are (N, H, W, C) as above.
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,
                    double *y);
+void plain_forward_i64(const struct conv *s, const int64_t *x, const int64_t *w,
+                       const int64_t *bias, int64_t *y); // wraps around
 void plain_data(const struct conv *s, const double *g, const double *w, double *dx);
 void plain_weights(const struct conv *s, const double *x, const double *g, double *dw);

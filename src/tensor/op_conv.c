@@ -321,10 +321,53 @@ static struct conv_attr attr_of(const det_conv_opts *o)
                               .groups = o->groups};
 }
 
+// --- integers: no layer has such, but torch does it
+
+static int integers_infer(struct node *n)
+{
+    struct conv s;
+    int rc = conv_describe(n, &s);
+    return rc ? rc : node_out_channels_last(n, DET_I64, (int64_t[]){s.n, s.oc, s.oh, s.ow});
+}
+
+static int integers_forward(struct node *n)
+{
+    struct conv s;
+    int rc = conv_describe(n, &s);
+    det_tensor *x = tensor_converted(n->in[0], DET_I64, CHANNELS_LAST);
+    det_tensor *w = tensor_converted(n->in[1], DET_I64, ROW_MAJOR);
+    det_tensor *b = n->in[2] ? tensor_converted(n->in[2], DET_I64, ROW_MAJOR) : NULL;
+    if (!rc && !tape_failed())
+        plain_forward_i64(&s, x->data, w->data, b ? b->data : NULL, n->out[0]->data);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(b);
+    return rc;
+}
+
+static const char *const conv_integers_cases[] = {
+    "x:i9[2,4,5,6] w:i9[6,2,3,3] b:i9[6]; stride=2 padding=1 groups=2; "
+    "F.conv2d(x, w, b, 2, 1, 1, 2)",
+    NULL};
+const struct op op_conv_integers = {.name = "conv_integers",
+                                    .min_in = 2,
+                                    .max_in = 3,
+                                    .infer = integers_infer,
+                                    .forward = integers_forward,
+                                    .attrs = conv_attrs,
+                                    .cases = conv_integers_cases};
+
+// Integers are summed in i64 and then cut to their type.
+static det_tensor *convolved(struct conv_attr a, det_tensor *x, det_tensor *w, det_tensor *b)
+{
+    bool integers = x && w && !dtype_is_float((det_dtype)x->dtype) && x->dtype == w->dtype;
+    if (!integers || (b && b->dtype != x->dtype)) return OP_APPLY(&op_conv2d, a, x, w, b);
+    return det_to(OP_APPLY(&op_conv_integers, a, x, w, b), (det_dtype)x->dtype);
+}
+
 det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
-    struct conv_attr a = attr_of(&o);
-    return without_batch(x, 4, OP_APPLY(&op_conv2d, a, with_batch(x, 4), w, b));
+    return without_batch(x, 4, convolved(attr_of(&o), with_batch(x, 4), w, b));
 }
 
 det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
@@ -338,7 +381,7 @@ det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_con
                           .dilation = {1, o.dilation[0]},
                           .groups = o.groups};
     det_tensor *x4 = det_unsqueeze(with_batch(x, 3), 2), *w4 = det_unsqueeze(w, 2);
-    return without_batch(x, 3, det_squeeze(OP_APPLY(&op_conv2d, a, x4, w4, b), 2));
+    return without_batch(x, 3, det_squeeze(convolved(a, x4, w4, b), 2));
 }
 
 // --- conv_transpose2d: the gradient of a convolution, used forwards

@@ -18,7 +18,7 @@
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
     O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand) O(detach) \
     O(linear) O(linear_relu) O(linear_gelu) O(matmul) O(conv2d) O(conv_transpose2d)              \
-    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
+    O(conv_integers) O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
     O(sum) O(mean) O(prod) O(max) O(min) O(logsumexp) O(var) O(std) O(norm)      \
     O(softmax) O(log_softmax)                                                    \
     O(mse_loss) O(l1_loss) O(smooth_l1_loss) O(huber_loss) O(bce_loss)           \
