@@ -74,7 +74,7 @@ static int avg_pool_infer(struct node *n)
 {
     int64_t size[2];
     int rc = pool_out_size(n, size);
-    return rc ? rc : resample_infer(n, size[0], size[1]);
+    return rc ? rc : resample_infer(n, size[0], size[1], 1);
 }
 
 static int64_t avg_window(const struct axis *a, int64_t o, int64_t *first, double *weight)
@@ -148,7 +148,7 @@ static const struct attr_field adaptive_attrs[] = {
 static int adaptive_infer(struct node *n)
 {
     const struct adaptive_attr *a = NODE_ATTR(n, struct adaptive_attr);
-    return resample_infer(n, a->size[0], a->size[1]);
+    return resample_infer(n, a->size[0], a->size[1], 0);
 }
 
 // Window of output o: it starts and ends where o and o + 1 fall in the input.
@@ -180,6 +180,7 @@ static void adaptive_most(const struct node *n, int64_t *most)
 static int adaptive_avg_forward(struct node *n)
 {
     int64_t most[2];
+    if (!n->out[0]->numel) return 0;
     adaptive_most(n, most);
     return resample_forward(n, adaptive_window, most);
 }
