@@ -77,6 +77,7 @@ AXPY(axpy_u8, uint8_t)
 #undef T
 #undef INT_BINARY
 #define FLOAT_BINARY(name, value)
+#define WRAPPED(a, op, b) ((uint64_t)(a)op(uint64_t)(b)) // defined, unlike that of signed ones
 #define INT_FMOD(a, b) ((b) == 0 || (b) == -1 ? 0 : (a) % (b)) // the smallest number % -1 traps
 REMAINDER_FUNCTION(remainder_i64, int64_t, INT_FMOD)
 #define INT_POW(a, b) (T) int_pow((int64_t)(a), (int64_t)(b))
@@ -249,16 +250,18 @@ static const ew_fn predicate_table[N_PREDICATE][DET_N_DTYPES] = {
 };
 
 #define F64_ROW(name) [DET_F64] = name##2_f64
-#define INT_ROW2(name) \
-    [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8, [DET_BOOL] = name##2_u8
+#define INT_ROW2(name) [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8
+#define BOOL_ROW(name) [DET_BOOL] = name##2_u8
 static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
-#define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
-#define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name), BOOL_ROW(name)},
+#define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name), BOOL_ROW(name)},
 #define FLOAT_BINARY(name, value)
 #define INT_BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
 #include "tensor/kernels/binary.def"
     [BINARY_div] = {F64_ROW(div)},
     [BINARY_atan2] = {F64_ROW(atan2)},
+    [BINARY_add][DET_BOOL] = logical_or2_u8, // true + true is true
+    [BINARY_mul][DET_BOOL] = logical_and2_u8,
 };
 
 #define CAST_ROW(from)                                                               \

@@ -88,12 +88,13 @@ struct attr_field {
 };
 
 enum op_flags {
-    OP_VIEW = 1,    // output shares the memory of input 0; forward only sets pointers
-    OP_DEFER = 2,   // waits for its consumer, which may absorb it
-    OP_PROMOTE = 4, // inputs are converted to their common type first
-    OP_FLOAT = 8,   // float inputs only: integers, all of them, are converted to f32
-    OP_F32 = 16,    // under autocast: bf16 inputs are converted to f32
-    OP_RANDOM = 32, // takes a number of the random stream
+    OP_VIEW = 1,     // output shares the memory of input 0; forward only sets pointers
+    OP_DEFER = 2,    // waits for its consumer, which may absorb it
+    OP_PROMOTE = 4,  // inputs are converted to their common type first
+    OP_FLOAT = 8,    // float inputs only: integers, all of them, are converted to f32
+    OP_F32 = 16,     // under autocast: bf16 inputs are converted to f32
+    OP_RANDOM = 32,  // takes a number of the random stream
+    OP_NUMBERS = 64, // not for bool, converted or not
 };
 
 enum { SAVES_OUT = 1 << 7 }; // in saves_for: output 0
@@ -155,6 +156,9 @@ int node_out_channels_last(struct node *n, det_dtype dtype, const int64_t *shape
 
 // Turns a negative dim into 0 .. ndim-1; fails naming the range.
 int node_dim(const struct node *n, int64_t dim, int ndim, int *out);
+
+// Whether a number can become an element: not if an integer type cannot hold it.
+bool dtype_holds(det_dtype dtype, double value);
 
 // "(64, 10)" in one of a few rotating buffers, for messages.
 const char *shape_text(const int64_t *shape, int ndim);

@@ -180,6 +180,8 @@ const struct op op_index_select = {.name = "index_select",
 det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index)
 {
     int64_t d = dim;
+    if (x && !x->ndim && index && index->numel == 1) // a number has one element, and stays one
+        return det_squeeze(det_index_select(det_unsqueeze(x, 0), dim, index), 0);
     return OP_APPLY(&op_index_select, d, x, as_index(index));
 }
 

@@ -82,16 +82,22 @@ static bool same_strides(const det_tensor *a, const det_tensor *b)
     return true;
 }
 
-// In one shape, that of both together.
-static struct operands operands_expanded(det_tensor *x, det_tensor *t)
+// The shape that both broadcast to, if they do. Returns the number of dims.
+static int joint_shape(const det_tensor *x, const det_tensor *t, int64_t *shape)
 {
-    int64_t shape[DET_MAX_DIMS];
     int ndim = MAX(x->ndim, t->ndim);
     for (int d = 1; d <= ndim; d++) {
         int64_t a = d <= x->ndim ? x->shape[x->ndim - d] : 1;
         int64_t b = d <= t->ndim ? t->shape[t->ndim - d] : 1;
         shape[ndim - d] = a == 1 ? b : a;
     }
+    return ndim;
+}
+
+static struct operands operands_expanded(det_tensor *x, det_tensor *t)
+{
+    int64_t shape[DET_MAX_DIMS];
+    int ndim = joint_shape(x, t, shape);
     return (struct operands){expanded(x, shape, ndim), expanded(t, shape, ndim)};
 }
 
@@ -343,6 +349,12 @@ static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t,
     return OP_APPLY(op, a, x, t);
 }
 
+static det_tensor *reduced(det_tensor *each, det_reduction r)
+{
+    if (r == DET_NONE) return each;
+    return r == DET_SUM ? det_sum(each) : det_mean(each);
+}
+
 det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     return loss_call(&op_mse_loss, x, t, &o, 0);
@@ -350,6 +362,8 @@ det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 
 det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
+    bool integers = x && t && !dtype_is_float(common_type((det_tensor *const[]){x, t}, 2));
+    if (integers) return reduced(det_abs(det_sub(x, t)), o.reduction);
     return loss_call(&op_l1_loss, x, t, &o, 0);
 }
 
@@ -365,10 +379,17 @@ det_tensor *det_huber_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 
 // --- made of other operations
 
-static det_tensor *reduced(det_tensor *each, det_reduction r)
+// Weights broadcast to the elements, never the other way round.
+static bool weight_fits(const char *loss, const char *name, const det_tensor *w,
+                        const det_tensor *x)
 {
-    if (r == DET_NONE) return each;
-    return r == DET_SUM ? det_sum(each) : det_mean(each);
+    bool fits = !w || !x || w->ndim <= x->ndim;
+    for (int d = 1; fits && w && x && d <= w->ndim; d++)
+        fits = w->shape[w->ndim - d] == 1 || w->shape[w->ndim - d] == x->shape[x->ndim - d];
+    if (!fits)
+        det_raise(DET_ESHAPE, "%s: %s is %s, which does not broadcast to the input, %s", loss, name,
+                  TENSOR_TEXT(w), TENSOR_TEXT(x));
+    return fits;
 }
 
 static det_tensor *weighted(det_tensor *each, const det_loss_opts *o)
@@ -385,6 +406,7 @@ static det_tensor *as_loss_input(det_tensor *x)
 det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     if (!o.weight) return loss_call(&op_bce_loss, x, t, &o, 0);
+    if (!weight_fits("bce_loss", "weight", o.weight, x)) return NULL;
     det_loss_opts each = {.reduction = DET_NONE};
     return weighted(loss_call(&op_bce_loss, x, t, &each, 0), &o);
 }
@@ -392,6 +414,8 @@ det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 // (1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x))
 static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *pos_weight)
 {
+    if (x && !dtype_is_float(det_dtype_of(pos_weight))) // 0 - 1 would be 255 in u8
+        pos_weight = det_to(pos_weight, (det_dtype)x->dtype);
     det_tensor *factor = det_add_scalar(det_mul(det_sub_scalar(pos_weight, 1), t), 1);
     det_tensor *negatives = det_mul(det_add_scalar(det_neg(t), 1), x);
     return det_sub(negatives, det_mul(factor, det_logsigmoid(x)));
@@ -400,6 +424,9 @@ static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *po
 det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     det_loss_opts each = {.reduction = DET_NONE};
+    if (!weight_fits("bce_with_logits_loss", "weight", o.weight, x) ||
+        !weight_fits("bce_with_logits_loss", "pos_weight", o.pos_weight, x))
+        return NULL;
     if (!o.weight && !o.pos_weight) return loss_call(&op_bce_with_logits_loss, x, t, &o, 0);
     if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, &each, 0), &o);
     if (x && t && !same_shape(x, t) && !tape_failed())
@@ -411,6 +438,11 @@ det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss
 det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     const struct op *op = o.log_target ? &op_kl_div_log_loss : &op_kl_div_loss;
+    if (x && t && !(dtype_is_float((det_dtype)x->dtype) && dtype_is_float((det_dtype)t->dtype))) {
+        det_raise(DET_EDTYPE, "kl_div_loss: input is %s, target %s; wants floats",
+                  det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)t->dtype));
+        return NULL;
+    }
     if (!o.batch_mean) return loss_call(op, x, t, &o, 0);
     double batch = x && x->ndim ? (double)x->shape[0] : 1;
     o.reduction = DET_SUM;
@@ -438,19 +470,33 @@ det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss
 det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                          det_loss_opts o)
 {
+    if (x1 && x2 && y && (x1->ndim != x2->ndim || x1->ndim != y->ndim)) {
+        det_raise(DET_ESHAPE, "margin_ranking_loss: %s, %s and %s; all want as many dims",
+                  TENSOR_TEXT(x1), TENSOR_TEXT(x2), TENSOR_TEXT(y));
+        return NULL;
+    }
     det_tensor *lead = det_mul(y, det_sub(as_loss_input(x1), as_loss_input(x2)));
-    return reduced(at_least_zero(det_add_scalar(det_neg(lead), o.margin)), o.reduction);
+    det_tensor *behind = det_neg(lead);
+    if (behind && !dtype_is_float((det_dtype)behind->dtype)) behind = det_to(behind, DET_F32);
+    return reduced(at_least_zero(det_add_scalar(behind, o.margin)), o.reduction);
 }
 
 static det_tensor *sum_of_squares(det_tensor *x)
 {
-    return det_add_scalar(det_sum_over(det_square(x), DET_DIMS(-1), false), 1e-12);
+    return det_add_scalar(det_sum_over(det_square(x), DET_DIMS(-1), false), (double)1e-12f);
 }
 
 // 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
 det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                            det_loss_opts o)
 {
+    if (x1 && x2 && y && (y->ndim > 1 || x1->ndim != y->ndim + 1 || x2->ndim != y->ndim + 1)) {
+        det_raise(DET_ESHAPE,
+                  "cosine_embedding_loss: %s, %s and targets %s; wants (N, D), (N, D) and (N,), or "
+                  "(D,), (D,) and one number",
+                  TENSOR_TEXT(x1), TENSOR_TEXT(x2), TENSOR_TEXT(y));
+        return NULL;
+    }
     x1 = as_loss_input(x1);
     x2 = as_loss_input(x2);
     det_tensor *dot = det_sum_over(det_mul(x1, x2), DET_DIMS(-1), false);
@@ -461,11 +507,25 @@ det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_t
     return reduced(det_add(near, det_where(det_eq_scalar(y, -1), far, zero)), o.reduction);
 }
 
+static det_tensor *unit_vectors(det_tensor *x, int dim, double eps)
+{
+    return det_div(x, det_clamp(det_norm_over(x, 2, DET_DIMS(dim), true), eps, INFINITY));
+}
+
+// A vector that is broadcast along dim has the length of all its copies.
 det_tensor *det_cosine_similarity(det_tensor *a, det_tensor *b, int dim, double eps)
 {
-    det_tensor *unit_a =
-        det_div(a, det_clamp(det_norm_over(a, 2, DET_DIMS(dim), true), eps, INFINITY));
-    det_tensor *unit_b =
-        det_div(b, det_clamp(det_norm_over(b, 2, DET_DIMS(dim), true), eps, INFINITY));
-    return det_sum_over(det_mul(unit_a, unit_b), DET_DIMS(dim), false);
+    if (a && b && a->dtype != b->dtype) { // lengths want the digits of the result
+        det_dtype dtype = common_type((det_tensor *const[]){a, b}, 2);
+        a = det_to(a, dtype);
+        b = det_to(b, dtype);
+    }
+    if (a && b && !same_shape(a, b)) {
+        int64_t shape[DET_MAX_DIMS];
+        int ndim = joint_shape(a, b, shape);
+        a = det_expand(a, shape, ndim);
+        b = det_expand(b, shape, ndim);
+    }
+    det_tensor *product = det_mul(unit_vectors(a, dim, eps), unit_vectors(b, dim, eps));
+    return det_sum_over(product, DET_DIMS(dim), false);
 }

@@ -98,11 +98,20 @@ static const det_tensor *input_rows(struct node *n, int64_t *row_stride)
     return n->aux[LINEAR_AUX_X];
 }
 
+// Rows of the last dim, which may be empty.
+static int64_t n_rows(const det_tensor *t)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < t->ndim - 1; d++)
+        rows *= t->shape[d];
+    return rows;
+}
+
 static int linear_forward(struct node *n)
 {
     const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
     det_tensor *w = n->in[1], *y = n->out[0];
-    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? y->numel / out : 0;
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = n_rows(y);
     const det_tensor *x = input_rows(n, &rs);
     if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_SLOPE] = tensor_new_like(y);
     det_tensor *bias = bias_as_f32(n->in[2]);
@@ -132,7 +141,7 @@ static int linear_backward_from(struct node *n, det_tensor *g)
 {
     const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
     det_tensor *x = n->in[0], *w = n->in[1];
-    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? g->numel / out : 0;
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = n_rows(x);
     const det_tensor *x_rows = input_rows(n, &rs);
     int rc = 0;
     give_sum(n, 2, g, (1u << (g->ndim - 1)) - 1);
@@ -244,9 +253,22 @@ bool gelu_absorbs_linear(struct node *consumer, const struct node *producer)
     return absorb_linear(consumer, producer, &op_linear_gelu, GEMM_ACT_GELU);
 }
 
+// Integers are multiplied as they are: no layer has such, but torch does it.
+static det_tensor *integer_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
+{
+    det_tensor *y = det_matmul(x, det_transpose(weight, 0, 1));
+    return bias ? det_add(y, bias) : y;
+}
+
 det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
 {
     struct linear_attr a = {0};
+    if (weight && weight->ndim == 2 && bias && bias->ndim < 2 &&
+        bias->numel == 1) // for all outputs
+        bias = det_expand(bias, &weight->shape[0], 1);
+    bool fits = x && weight && weight->ndim == 2 && x->dtype == weight->dtype &&
+                (!bias || (bias->ndim == 1 && bias->dtype == x->dtype));
+    if (fits && !dtype_is_float((det_dtype)x->dtype)) return integer_linear(x, weight, bias);
     return OP_APPLY(&op_linear, a, x, weight, bias);
 }
 
@@ -262,7 +284,8 @@ static int matmul_infer(struct node *n)
 {
     const det_tensor *a = n->in[0], *b = n->in[1];
     struct matmul_attr *attr = NODE_ATTR(n, struct matmul_attr);
-    int d = a->ndim, rc = want_floats(n, 2);
+    bool integers = a->dtype == DET_I64 && b->dtype == DET_I64;
+    int d = a->ndim, rc = integers ? 0 : want_floats(n, 2);
     if (rc) return rc;
     if (d < 2 || b->ndim != d || a->shape[d - 1] != b->shape[d - 2] ||
         memcmp(a->shape, b->shape, (size_t)(d - 2) * sizeof *a->shape) != 0)
@@ -386,9 +409,9 @@ det_tensor *det_matmul(det_tensor *a, det_tensor *b)
                   TENSOR_TEXT(b));
         return NULL;
     }
-    if (!dtype_is_float((det_dtype)a->dtype) && a->dtype == b->dtype) { // exact up to 2^53
+    if (a->dtype == b->dtype && (a->dtype == DET_I32 || a->dtype == DET_U8)) {
         det_dtype dtype = (det_dtype)a->dtype;
-        return det_to(det_matmul(det_to(a, DET_F64), det_to(b, DET_F64)), dtype);
+        return det_to(det_matmul(det_to(a, DET_I64), det_to(b, DET_I64)), dtype);
     }
     bool row = a->ndim == 1, column = b->ndim == 1;
     if (row) a = det_unsqueeze(a, 0);

@@ -363,21 +363,21 @@ static int std_rule(const struct reduce_attr *a, const struct reduction *r, det_
     return rc;
 }
 
-static bool is_normal(const det_tensor *t, int64_t i)
+static float value_at(const det_tensor *t, int64_t i)
 {
-    return isnormal(t->dtype == DET_BF16 ? bf16_to_f32(((const uint16_t *)t->data)[i])
-                                         : ((const float *)t->data)[i]);
+    return t->dtype == DET_BF16 ? bf16_to_f32(((const uint16_t *)t->data)[i])
+                                : ((const float *)t->data)[i];
 }
 
-// Squares of what f32 can hold may be too large or too small for it. What comes out as no ordinary
-// number is computed again, in f64.
-static int spread_forward(struct node *n, fold_rule rule)
+// Squares of what f32 can hold may be too large or too small for it. Where a result is not finite,
+// or below least, all are computed again, in f64.
+static int spread_forward(struct node *n, fold_rule rule, float least)
 {
     const det_tensor *out = n->out[0];
     int rc = reduce_forward(n, rule);
     if (rc || out->dtype == DET_F64) return rc;
     for (int64_t i = 0; i < out->numel; i++)
-        if (!is_normal(out, i)) {
+        if (!isfinite(value_at(out, i)) || value_at(out, i) < least) {
             det_tensor *x = tensor_converted(n->in[0], DET_F64, ROW_MAJOR);
             rc = x ? reduce_from(n, x, rule) : DET_ENOMEM;
             tensor_release(x);
@@ -388,18 +388,21 @@ static int spread_forward(struct node *n, fold_rule rule)
 
 static int var_forward(struct node *n)
 {
-    return spread_forward(n, var_rule);
+    return spread_forward(n, var_rule, 1e-28F); // of squares that have all of their digits
 }
 
 static int std_forward(struct node *n)
 {
-    return spread_forward(n, std_rule);
+    return spread_forward(n, std_rule, 1e-14F);
 }
 
 // d var / dx = 2 (x - mean) / (count - correction)
 static int var_backward_from(struct node *n, det_tensor *g)
 {
     const struct reduce_attr *a = NODE_ATTR(n, struct reduce_attr);
+    bool whole = a->everything || n->in[0]->ndim == 0;
+    if (whole && (double)n->in[0]->numel == a->correction) // 0 / 0, for which torch says infinity
+        return give_repeated(n, det_mul_scalar(g, INFINITY));
     det_tensor *mean = det_mean_over(n->in[0], a->dims.v, a->dims.n, true);
     det_tensor *scaled = det_mul_scalar(g, 2 / ((double)reduced_count(n) - a->correction));
     give_grad(n, 0, tensor_ref(det_mul(det_sub(n->in[0], mean), with_reduced_dims(n, scaled))));
@@ -479,7 +482,8 @@ static int norm_backward(struct node *n)
     det_tensor *x = n->in[0], *y = with_reduced_dims(n, n->out[0]), *size = det_abs(x), *share;
     det_tensor *g = with_reduced_dims(n, out_grad(n, 0));
     if (isinf(a->p)) {
-        share = det_to(det_eq(size, y), (det_dtype)x->dtype);
+        det_tensor *both_nan = det_logical_and(det_isnan(size), det_isnan(y));
+        share = det_to(det_logical_or(det_eq(size, y), both_nan), (det_dtype)x->dtype);
         share = det_div(share, det_sum_over(share, a->dims.v, a->dims.n, true));
     } else {
         share = det_pow_scalar(det_div(size, y), a->p - 1);

@@ -405,6 +405,7 @@ int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_ou
     int n = 0;
     for (int64_t at = 0; at < total; at += size)
         out[n++] = det_slice(x, d, at, MIN(at + size, total), 1);
+    if (!n && max_out > 0) out[n++] = det_slice(x, d, 0, 0, 1); // nothing is one empty piece
     return tape_failed() ? DET_ESTATE : n;
 }
 

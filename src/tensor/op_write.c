@@ -260,6 +260,10 @@ void det_fill_(det_tensor *t, double value)
 {
     struct write w = {.function = "det_fill_", .to = t};
     if (!write_begin(&w)) return;
+    if (!dtype_holds((det_dtype)t->dtype, value)) {
+        det_raise(DET_EINVAL, "det_fill_: %g is no %s", value, det_dtype_name((det_dtype)t->dtype));
+        return;
+    }
     det_tensor once = without_repeats(t);
     ew_fill(&once, value);
     write_end(&w, (struct write_attr){.replaces = true});
@@ -323,8 +327,8 @@ void det_add_(det_tensor *t, det_tensor *other, double alpha)
     bool fraction = !dtype_is_float(type) && alpha != trunc(alpha);
     if (!result_fits(&w, fraction ? DET_F32 : type)) return;
     det_tensor *values = source(&w);
-    // a sum of bools is their "or"
-    bool done = values && add_in_type(t, values, alpha, type == DET_BOOL ? DET_I64 : type);
+    bool or = type == DET_BOOL; // which the sum of bools is, whatever the factor
+    bool done = values && add_in_type(t, values, or ? alpha != 0 : alpha, or ? DET_I64 : type);
     tensor_release(values);
     if (done) write_end(&w, (struct write_attr){.keep = 1, .take = alpha});
 }

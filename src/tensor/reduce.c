@@ -52,6 +52,15 @@ static det_tensor *copy_as_rows(det_tensor *x, unsigned dims, det_dtype dtype)
     return copy;
 }
 
+// Runs of memory are folded on their own and merged one after the other. Many short ones would
+// round as often as there are runs, so they are put together first.
+static bool is_scattered(const struct reduction *r)
+{
+    enum { SHORT_RUN = 128, MANY_RUNS = 256 };
+    int64_t run = r->reduced.size[0];
+    return run > 0 && run < SHORT_RUN && r->n_reduced / run > MANY_RUNS;
+}
+
 int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
 {
     *r = (struct reduction){.n_kept = 1, .n_reduced = 1};
@@ -61,7 +70,8 @@ int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
     add_reduced(&r->reduced, x, dims);
     r->columns = r->kept.stride[0] == 1;
     det_dtype dtype = dtype_is_float((det_dtype)x->dtype) ? (det_dtype)x->dtype : DET_I64;
-    if (dtype == x->dtype && (r->columns || r->reduced.stride[0] == 1)) {
+    bool walkable = r->columns || r->reduced.stride[0] == 1;
+    if (dtype == x->dtype && walkable && !is_scattered(r)) {
         r->x = tensor_ref(x);
         return 0;
     }

@@ -59,6 +59,14 @@ static void convert_inputs(const struct op *op, const struct tape *tape, det_ten
     }
 }
 
+static int refuse_bool(const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->dtype == DET_BOOL)
+            return node_fail(n, DET_EDTYPE, "not for bool");
+    return 0;
+}
+
 static int node_run(struct node *n); // runs a pending node
 
 // --- recording
@@ -206,6 +214,7 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
     if (tape_failed() || !inputs_present(op, in, n_in)) return NULL;
     if (tape->has_renewed && !tape->no_grad && op->backward) renew_inputs(in, n_in);
     struct node *n = node_new(tape, op, in, n_in);
+    if ((op->flags & OP_NUMBERS) && refuse_bool(n)) return NULL;
     if (op->flags & (OP_PROMOTE | OP_FLOAT | OP_F32)) convert_inputs(op, tape, n->in, n_in);
     if (tape_failed()) return NULL;
     copy_attr(n, attr, attr_bytes);

@@ -241,9 +241,27 @@ det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim)
     return t;
 }
 
+bool dtype_holds(det_dtype dtype, double value)
+{
+    switch (dtype) {
+    case DET_I64:
+        return fabs(value) < 0x1p63 || value == -0x1p63;
+    case DET_I32:
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case DET_U8:
+        return fabs(value) <= UINT8_MAX; // negative ones wrap around, as in torch
+    default:
+        return true;
+    }
+}
+
 det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value)
 {
     det_tensor *t = det_empty(dtype, shape, ndim);
+    if (t && !dtype_holds(dtype, value)) {
+        det_raise(DET_EINVAL, "det_full: %g is no %s", value, det_dtype_name(dtype));
+        return NULL;
+    }
     if (t) ew_fill(t, value);
     return t;
 }
@@ -287,8 +305,12 @@ det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *da
 det_tensor *det_arange(det_dtype dtype, double start, double end, double step)
 {
     double n = ceil((end - start) / step);
-    if (!(n >= 0 && n < 0x1p60)) {
+    if (!(n >= 0 && n < 0x1p60) || (end - start) * step < 0) {
         det_raise(DET_EINVAL, "arange: from %g to %g by %g is not a range", start, end, step);
+        return NULL;
+    }
+    if (dtype == DET_BOOL) {
+        det_raise(DET_EDTYPE, "arange: not for bool");
         return NULL;
     }
     det_tensor *t = det_empty(DET_F64, DET_DIMS((int64_t)n));

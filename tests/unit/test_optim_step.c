@@ -239,6 +239,7 @@ static void test_optim__lets_waiting_operations_read_first(void **state)
     det_optimizer *opt = det_optim_sgd(m, .lr = 1);
     det_tensor *x = det_ones(DET_F32, DET_DIMS(1, 2));
     det_backward(det_sum(det_forward(m, x)));
+    det_requires_grad(x, true); // its gradient needs the weights
     det_tensor *y = det_forward(m, x);
     det_optim_step(opt);
     assert_values(y, 2);

@@ -359,7 +359,7 @@ INLINE float act_none(float x, float *slope)
 
 INLINE float act_relu(float x, float *slope)
 {
-    *slope = x > 0 ? 1 : 0;
+    *slope = x <= 0 ? 0 : 1; // NaN lets the gradient through, as in torch
     return x > 0 || x != x ? x : 0;
 }
 
