@@ -1,7 +1,9 @@
 // Program bench-engine: trains one workload for some seconds and prints one line of JSON.
 //   bench-engine WORKLOAD THREADS SECONDS [bf16]
-// BENCH_START (nanoseconds of the monotonic clock when the process was started) gives the time to
-// the first step. engine.py is the torch side.
+// SECONDS may be a number of steps instead, as in `20steps`: always the same work, whose
+// instructions `valgrind --tool=callgrind` can count. Two numbers of steps give the cost of one
+// without the start. BENCH_START (nanoseconds of the monotonic clock when the process was started)
+// gives the time to the first step. engine.py is the torch side.
 #include "support/models.h"
 
 #include "det/optim.h"
@@ -188,7 +190,24 @@ static double median_step_s(struct run *r, double seconds)
     return chunk[n / 2];
 }
 
-static int bench(const struct workload *w, int threads, double seconds, bool bf16)
+// Mean over a fixed number of steps.
+static double mean_step_s(struct run *r, int64_t n_step)
+{
+    int64_t start = now_ns();
+    for (int64_t i = 1; i <= n_step; i++)
+        step(r, i);
+    return (double)(now_ns() - start) * 1e-9 / (double)n_step;
+}
+
+static double measure(struct run *r, const char *length)
+{
+    char *unit;
+    double value = strtod(length, &unit);
+    if (value <= 0) return 0;
+    return strcmp(unit, "steps") ? median_step_s(r, value) : mean_step_s(r, (int64_t)value);
+}
+
+static int bench(const struct workload *w, int threads, const char *length, bool bf16)
 {
     det_set_threads(threads);
     det_manual_seed(1);
@@ -202,7 +221,7 @@ static int bench(const struct workload *w, int threads, double seconds, bool bf1
     step(&r, 0);
     const char *start = getenv("BENCH_START");
     double first_ms = start ? (double)(now_ns() - strtoll(start, NULL, 10)) * 1e-6 : 0;
-    double s = seconds > 0 ? median_step_s(&r, seconds) : 0;
+    double s = measure(&r, length);
     det_err err;
     if (det_check(&err)) {
         fprintf(stderr, "bench-engine: %s: %s\n", w->name, err.msg);
@@ -225,8 +244,8 @@ int main(int argc, char **argv)
 {
     for (size_t i = 0; argc >= 4 && i < sizeof workloads / sizeof *workloads; i++)
         if (!strcmp(argv[1], workloads[i].name))
-            return bench(&workloads[i], atoi(argv[2]), atof(argv[3]),
+            return bench(&workloads[i], atoi(argv[2]), argv[3],
                          argc > 4 && !strcmp(argv[4], "bf16"));
-    fprintf(stderr, "usage: bench-engine WORKLOAD THREADS SECONDS [bf16]\n");
+    fprintf(stderr, "usage: bench-engine WORKLOAD THREADS SECONDS|Nsteps [bf16]\n");
     return 2;
 }

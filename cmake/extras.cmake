@@ -92,12 +92,21 @@ endif()
 # while they wait, which two tests at a time do not stand.
 set(one_thread OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1)
 if(DET_TESTS)
-  add_executable(op_parity tests/parity/op_parity.c tests/support/op_cases.c)
-  target_include_directories(op_parity PRIVATE tests)
+  add_executable(op_parity tests/parity/op_parity.c tests/parity/op_calls.c)
   target_link_libraries(op_parity PRIVATE tensor)
   add_test(NAME op_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/op_parity.py
-           $<TARGET_FILE:op_parity> 3)
+           $<TARGET_FILE:op_parity>)
   set_tests_properties(op_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+
+  add_executable(write_parity tests/parity/write_parity.c tests/support/wire.c)
+  target_include_directories(write_parity PRIVATE tests)
+  target_link_libraries(write_parity PRIVATE tensor)
+  set(write_parity /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/write_parity.py
+      $<TARGET_FILE:write_parity>)
+  add_test(NAME write_parity COMMAND ${write_parity} 3000)
+  set_tests_properties(write_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+  add_test(NAME write_parity_long COMMAND ${write_parity} 60000)
+  set_tests_properties(write_parity_long PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT "${one_thread}")
 
   add_executable(format_parity tests/parity/format_parity.c)
   target_link_libraries(format_parity PRIVATE format)
@@ -136,6 +145,13 @@ if(DET_TESTS)
   add_test(NAME nn_parity COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/nn_parity.py
            $<TARGET_FILE:nn_parity>)
   set_tests_properties(nn_parity PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
+
+  add_executable(accuracy tests/parity/accuracy.c tests/support/models.c tests/support/wire.c)
+  target_include_directories(accuracy PRIVATE tests)
+  target_link_libraries(accuracy PRIVATE optim)
+  add_test(NAME accuracy COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/parity/accuracy.py
+           $<TARGET_FILE:accuracy> short)
+  set_tests_properties(accuracy PROPERTIES LABELS parity TIMEOUT 600 ENVIRONMENT "${one_thread}")
 endif()
 
 # Benchmarks, see bench/. Part of the release build, so that what is measured is what is installed.

@@ -17,6 +17,26 @@ extern "C" {
 #define DET_PRINTF(fmt, args)
 #endif
 
+// A struct of options: the defaults of a macro, then what its caller names, which overrides them.
+//
+//     #define det_f(x, ...) det_f_with(x, DET_OPTS(det_f_opts, .eps = 1e-5, __VA_ARGS__))
+//
+// So an option that is left out has its default, and one that is given means what it says, 0
+// included. Compilers warn of initialisers that override others; here that is what they are for.
+// clang-format off
+#if defined(__GNUC__)
+#define DET_OPTS(type, ...)                                                                        \
+    __extension__({                                                                                \
+        _Pragma("GCC diagnostic push")                                                             \
+        _Pragma("GCC diagnostic ignored \"-Woverride-init\"")                                      \
+        (type){__VA_ARGS__};                                                                       \
+        _Pragma("GCC diagnostic pop")                                                              \
+    })
+#else
+#define DET_OPTS(type, ...) ((type){__VA_ARGS__})
+#endif
+// clang-format on
+
 // code, value, text, HTTP status that the master answers with
 // clang-format off
 #define DET_ERRORS(E)                                                                              \

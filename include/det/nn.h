@@ -142,15 +142,16 @@ DET_API det_module *det_nn_adaptive_max_pool2d(int64_t out_h, int64_t out_w);
 DET_API det_module *det_nn_upsample(double scale, det_interpolation mode, bool align_corners);
 
 typedef struct det_norm_opts {
-    double eps, momentum; // 0: 1e-5, 0.1
+    double eps, momentum; // momentum: of batch norm's running statistics; 0: they stay as they are
     bool no_affine, no_running_stats, no_bias;
 } det_norm_opts;
-#define det_nn_batch_norm1d(n, ...) det_nn_batch_norm_with(n, 1, (det_norm_opts){__VA_ARGS__})
-#define det_nn_batch_norm2d(n, ...) det_nn_batch_norm_with(n, 2, (det_norm_opts){__VA_ARGS__})
-#define det_nn_layer_norm(n, ...) det_nn_layer_norm_with(n, (det_norm_opts){__VA_ARGS__})
-#define det_nn_rms_norm(n, ...) det_nn_rms_norm_with(n, (det_norm_opts){__VA_ARGS__})
+#define DET_NORM_OPTS(...) DET_OPTS(det_norm_opts, .eps = 1e-5, .momentum = 0.1, __VA_ARGS__)
+#define det_nn_batch_norm1d(n, ...) det_nn_batch_norm_with(n, 1, DET_NORM_OPTS(__VA_ARGS__))
+#define det_nn_batch_norm2d(n, ...) det_nn_batch_norm_with(n, 2, DET_NORM_OPTS(__VA_ARGS__))
+#define det_nn_layer_norm(n, ...) det_nn_layer_norm_with(n, DET_NORM_OPTS(__VA_ARGS__))
+#define det_nn_rms_norm(n, ...) det_nn_rms_norm_with(n, DET_NORM_OPTS(__VA_ARGS__))
 #define det_nn_group_norm(groups, n, ...) \
-    det_nn_group_norm_with(groups, n, (det_norm_opts){__VA_ARGS__})
+    det_nn_group_norm_with(groups, n, DET_NORM_OPTS(__VA_ARGS__))
 DET_API det_module *det_nn_batch_norm_with(int64_t n, int spatial_dims, det_norm_opts opts);
 DET_API det_module *det_nn_layer_norm_with(int64_t n, det_norm_opts opts); // over the last dim
 DET_API det_module *det_nn_rms_norm_with(int64_t n, det_norm_opts opts);

@@ -1,9 +1,13 @@
 // det/ops.h: the operations on tensors. Names, arguments, defaults and results are torch's.
 //
 // All return a new tensor of the current scope, or NULL after an error (see det/tensor.h). Shapes
-// broadcast as in NumPy; types promote as in torch; a negative dim counts from the end. Optional
-// arguments are named: det_conv2d(x, w, b, .stride = {2, 2}); what is left out is 0 and means the
-// default. Lists of sizes or dims are written DET_DIMS(1, 2).
+// broadcast as in NumPy; types promote as in torch; a negative dim counts from the end. Lists of
+// sizes or dims are written DET_DIMS(1, 2).
+//
+// Optional arguments are named: det_conv2d(x, w, b, .stride = {2, 2}). One that is left out has its
+// default, which is written in the macro (DET_OPTS, det/err.h); one that is given means what it
+// says, 0 included. Members whose comment says "0: ..." are the exception: there 0 is the default.
+// The functions behind the macros (det_..._with) take the struct as it is.
 #pragma once
 
 #include "det/tensor.h"
@@ -89,7 +93,8 @@ typedef struct det_attention_opts {
     double dropout;
 } det_attention_opts;
 
-// softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E).
+// softmax(q k^T * scale + mask) v; q (..., T, D), k (..., S, D), v (..., S, E). A query that may
+// see no key gets NaN, as from torch's softmax, and passes no gradient on.
 #define det_attention(q, k, v, ...) det_attention_with(q, k, v, (det_attention_opts){__VA_ARGS__})
 DET_API det_tensor *det_attention_with(det_tensor *q, det_tensor *k, det_tensor *v,
                                        det_attention_opts opts);
@@ -115,7 +120,7 @@ DET_API det_tensor *det_concat(det_tensor *const *x, int n, int dim);
 DET_API det_tensor *det_stack(det_tensor *const *x, int n, int dim);
 
 // Pieces of the given size (the last may be smaller) into out[0 .. max_out); returns how many, or a
-// negative code.
+// negative code. They are slices, and may be written into like others.
 DET_API int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_out);
 
 // pads: (before, after) of the last dim, then of the one before it, ... as torch.
@@ -124,7 +129,7 @@ DET_API det_tensor *det_flip(det_tensor *x, const int64_t *dims, int n);
 DET_API det_tensor *det_tril(det_tensor *x, int64_t diagonal);
 DET_API det_tensor *det_triu(det_tensor *x, int64_t diagonal);
 
-// --- by index (indices are i64; out of range is an error)
+// --- by index (indices are i64 or i32; out of range is an error)
 
 DET_API det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index);
 DET_API det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index);
@@ -141,7 +146,8 @@ DET_API det_tensor *det_dropout(det_tensor *x, double p, bool training);
 // Zeroes whole channels (dim 1 of 3 or more dims); element-wise on 2 dims, as torch's Dropout2d.
 DET_API det_tensor *det_dropout_channels(det_tensor *x, double p, bool training);
 
-// --- convolution, pooling: images are (batch, channels, height, width)
+// --- convolution, pooling: images are (batch, channels, height, width), or one alone is (channels,
+// height, width)
 
 typedef struct det_conv_opts {
     int64_t stride[2], padding[2], dilation[2], groups; // 0: 1, 0, 1, 1
@@ -160,7 +166,8 @@ DET_API det_tensor *det_conv_transpose2d_with(det_tensor *x, det_tensor *w, det_
                                               det_conv_opts o);
 
 typedef struct det_pool_opts {
-    int64_t kernel[2], stride[2], padding[2]; // stride 0: the kernel's size
+    int64_t kernel[2], stride[2]; // a second 0: as the first; stride {0, 0}: the kernel's size
+    int64_t padding[2];
     bool ceil_mode;
     bool exclude_padding; // avg: divide by the pixels inside the image only
 } det_pool_opts;
@@ -182,11 +189,12 @@ typedef struct det_batch_norm_opts {
     det_tensor *weight, *bias;              // per channel; NULL: 1 and 0
     det_tensor *running_mean, *running_var; // updated while training; used otherwise
     bool training;
-    double momentum; // 0: 0.1
-    double eps;      // 0: 1e-5
+    double momentum; // of the running statistics; 0: they stay as they are
+    double eps;
 } det_batch_norm_opts;
 
-#define det_batch_norm(x, ...) det_batch_norm_with(x, (det_batch_norm_opts){__VA_ARGS__})
+#define det_batch_norm(x, ...) \
+    det_batch_norm_with(x, DET_OPTS(det_batch_norm_opts, .momentum = 0.1, .eps = 1e-5, __VA_ARGS__))
 DET_API det_tensor *det_batch_norm_with(det_tensor *x, det_batch_norm_opts opts);
 // over the last n_dims dims; weight and bias have their shape, or are NULL. eps 0: 1e-5
 DET_API det_tensor *det_layer_norm(det_tensor *x, int n_dims, det_tensor *weight, det_tensor *bias,
@@ -227,9 +235,13 @@ typedef struct det_loss_opts {
     double beta;            // smooth_l1, huber (delta); 0: 1
     bool log_target;        // kl_div
     bool batch_mean;        // kl_div: sum divided by the batch size
+    const char *place;      // of the call, for warnings; the macros fill it in
 } det_loss_opts;
 
-// input, target
+#define DET_LOSS_OPTS(...) DET_OPTS(det_loss_opts, .place = DET_PLACE, __VA_ARGS__)
+
+// Input and target have one shape. Other shapes that broadcast are computed with a warning; bce
+// refuses them, as torch. Targets that are classes are i64, i32 or u8.
 // clang-format off
 #define DET_LOSSES(F)                                                                              \
     F(mse_loss) F(l1_loss) F(smooth_l1_loss) F(huber_loss) F(nll_loss) F(cross_entropy) F(bce_loss) \
@@ -238,22 +250,22 @@ typedef struct det_loss_opts {
 #define DET_DECLARE_LOSS(name) \
     DET_API det_tensor *det_##name##_with(det_tensor *input, det_tensor *target, det_loss_opts o);
 DET_LOSSES(DET_DECLARE_LOSS)
-#define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_l1_loss(x, y, ...) det_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_smooth_l1_loss(x, y, ...) det_smooth_l1_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_huber_loss(x, y, ...) det_huber_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+#define det_mse_loss(x, y, ...) det_mse_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_l1_loss(x, y, ...) det_l1_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_smooth_l1_loss(x, y, ...) det_smooth_l1_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_huber_loss(x, y, ...) det_huber_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_nll_loss(x, y, ...) det_nll_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_cross_entropy(x, y, ...) det_cross_entropy_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_bce_loss(x, y, ...) det_bce_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_bce_with_logits_loss(x, y, ...) \
-    det_bce_with_logits_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
-#define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+    det_bce_with_logits_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
+#define det_kl_div_loss(x, y, ...) det_kl_div_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_hinge_embedding_loss(x, y, ...) \
-    det_hinge_embedding_loss_with(x, y, (det_loss_opts){__VA_ARGS__})
+    det_hinge_embedding_loss_with(x, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_margin_ranking_loss(x1, x2, y, ...) \
-    det_margin_ranking_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+    det_margin_ranking_loss_with(x1, x2, y, DET_LOSS_OPTS(__VA_ARGS__))
 #define det_cosine_embedding_loss(x1, x2, y, ...) \
-    det_cosine_embedding_loss_with(x1, x2, y, (det_loss_opts){__VA_ARGS__})
+    det_cosine_embedding_loss_with(x1, x2, y, DET_LOSS_OPTS(__VA_ARGS__))
 DET_API det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                                  det_loss_opts o);
 DET_API det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,

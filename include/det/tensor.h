@@ -17,7 +17,10 @@
 // per step with det_check.
 //
 // Laziness: a few operations (convolution, linear, pooling, normalisation) wait until their result
-// is used, so that the user can be merged into them. Nobody can see this except by the clock.
+// is used, so that the operation that uses it can be merged with them. Nobody can see this except
+// by the clock, with one exception: a result that was merged, like that of det_linear in
+// det_relu(det_linear(...)), is gone once the parameters that it was made from have changed.
+// Reading it later is an error; read it before the optimizer's step.
 //
 // Threads: scopes, errors and switches belong to the calling thread. A tensor may be read by many
 // threads, but used in operations by one at a time.
@@ -79,6 +82,21 @@ DET_API int det_check(det_err *err);
 // Puts a failure of the user's own into the sticky state (kept only if it is the first).
 DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
 
+// What is allowed and rarely meant, such as a loss whose target only broadcasts to its input, is
+// said once per place: the file and line of the call. It is a line on stderr, unless this thread
+// has a handler.
+typedef struct det_warning_handler {
+    void (*fn)(const char *text, void *user); // NULL: stderr
+    void *user;
+} det_warning_handler;
+DET_API det_warning_handler
+det_set_warning_handler(det_warning_handler handler); // gives the old one
+
+// "model.c:12", for a macro that passes on where it is used.
+#define DET_PLACE __FILE__ ":" DET_PLACE_LINE(__LINE__)
+#define DET_PLACE_LINE(line) DET_PLACE_TEXT(line)
+#define DET_PLACE_TEXT(text) #text
+
 // --- making tensors
 
 DET_API det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim); // undefined content
@@ -97,6 +115,9 @@ DET_API det_tensor *det_randperm(int64_t n);                                    
 DET_API det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void *data);
 
 // Uses the caller's row-major memory without copying; it must outlive the tensor and is not freed.
+// Operations read it when they are called, so the caller may change it at any time, except between
+// an operation and the backward that needs its input: nothing notices that. det_write does, and
+// backward then refuses.
 DET_API det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data);
 
 // --- looking at tensors
@@ -122,8 +143,27 @@ DET_API const int64_t *det_data_i64(det_tensor *t);
 DET_API const char *det_describe(const det_tensor *t, char *buf, size_t size);
 
 // --- writing in place
-// Refused (sticky error) for a leaf that requires a gradient while gradients are on, and noticed by
-// det_backward if an earlier operation still needs the old value.
+// As in torch, with the gradient. A tensor that is written from one with a history, or that has a
+// history itself, gets a new history, and so do its views and the tensor that it is a view of: the
+// gradient flows to the source, and to the old content as far as that is still in the new one.
+// What was computed before keeps the old history.
+//
+// Refused (sticky error, nothing is written):
+//   - a leaf that requires a gradient, and a view of one, while gradients are on;
+//   - a view that was made with gradients off, if the write has a history; such a view cannot be
+//     read with gradients on either once something with a history was written into its base;
+//   - elements that share memory (det_expand), except by det_fill_;
+//   - a result that does not fit the type, such as a float into an integer, except by det_copy_.
+// Not refused, but noticed by det_backward: a write over something that backward needs, such as a
+// factor of a product. Write into a det_clone instead.
+//
+// With gradients off the first two are allowed and nothing is recorded; det_backward still notices.
+// det_detach gives a tensor with the same memory whose history is its own. A source that shares
+// memory with the target is read before anything is written.
+//
+// A history ends with the scope that it was recorded in. A tensor of an outer scope, or one kept
+// with det_ref, that was written with a history of an inner one keeps the content and becomes a
+// constant when the inner scope ends. Views that outlive their scope no longer count as views.
 
 DET_API void det_fill_(det_tensor *t, double value);
 DET_API void det_copy_(det_tensor *t, det_tensor *from); // broadcasts and converts
@@ -133,7 +173,8 @@ DET_API void det_write(det_tensor *t, const void *data); // row-major, all eleme
 
 // --- gradients
 
-// Marks a leaf (a tensor that no operation made) as something to differentiate by. Returns t.
+// Marks a leaf (a tensor that no operation made) as something to differentiate by, for operations
+// from now on; off, it gets no gradient from those before either. Returns t.
 DET_API det_tensor *det_requires_grad(det_tensor *t, bool on);
 DET_API bool det_has_requires_grad(const det_tensor *t);
 
@@ -143,14 +184,14 @@ DET_API void det_zero_grad(det_tensor *t);
 
 typedef struct det_backward_opts {
     bool retain_graph; // backward may be called again on the same graph
-    det_tensor *grad;  // gradient of the result; needed when it is not a single number
+    det_tensor *grad;  // gradient of the result, of any type; needed unless it is a single number
 } det_backward_opts;
 
-// Adds d(loss)/d(leaf) to the gradient of every leaf that loss depends on.
+// Adds d(loss)/d(leaf) to the gradient of every leaf that loss depends on; loss may be one itself.
 #define det_backward(loss, ...) det_backward_with(loss, (det_backward_opts){__VA_ARGS__})
 DET_API void det_backward_with(det_tensor *loss, det_backward_opts opts);
 
-DET_API det_tensor *det_detach(det_tensor *t); // same memory, no history
+DET_API det_tensor *det_detach(det_tensor *t); // same memory, no history, and no view of t
 
 // Operations recorded from now on by this thread (default: on). Returns the previous setting.
 DET_API bool det_set_grad_enabled(bool on);

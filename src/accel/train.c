@@ -90,11 +90,22 @@ static int result(det_accel *t, det_err *err)
     return rc;
 }
 
+static void print_warning(const char *text, void *t)
+{
+    det_accel_print(t, "warning: %s", text);
+}
+
+static det_warning_handler take_warnings(det_accel *t)
+{
+    return det_set_warning_handler((det_warning_handler){print_warning, t});
+}
+
 int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opts o, det_err *err)
 {
     if (!t) det_raise(DET_EINVAL, "train: the trainer is NULL");
     check_asked(&o, dataset);
     if (!t || tape_failed()) return det_check(err);
+    det_warning_handler before = take_warnings(t);
     forget_run(t);
     t->train_dataset = dataset;
     t->eval_dataset = o.eval_dataset;
@@ -110,6 +121,7 @@ int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opt
     t->scheduler = accel_running(t) ? t->ops.create_scheduler(t) : NULL;
     resume(t, o.resume_from);
     STEP(t, run_training);
+    det_set_warning_handler(before);
     return result(t, err);
 }
 
@@ -119,6 +131,7 @@ int det_accel_evaluate_with(det_accel *t, det_dataset *dataset, det_accel_evalua
     if (!t || !dataset)
         det_raise(DET_EINVAL, "evaluate: the %s is NULL", t ? "dataset" : "trainer");
     if (!t || tape_failed()) return det_check(err);
+    det_warning_handler before = take_warnings(t);
     forget_run(t);
     t->eval_dataset = dataset;
     det_run_history_reset(t->history);
@@ -126,5 +139,6 @@ int det_accel_evaluate_with(det_accel *t, det_dataset *dataset, det_accel_evalua
     create_loaders(t, batch_size_or_default(o.per_device_batch_size), NULL, &o.dataloader_kwargs);
     configure(t, &(det_accel_train_opts){.num_epochs = 1});
     if (accel_running(t)) loop_run_evaluation(t);
+    det_set_warning_handler(before);
     return result(t, err);
 }

@@ -15,8 +15,8 @@ static det_module *norm_new(const char *type, det_forward_fn forward, int64_t n,
 {
     det_module *m = det_module_new(type, sizeof(struct norm), forward);
     struct norm *self = det_module_self(m);
-    self->eps = opts->eps ? opts->eps : 1e-5;
-    self->momentum = opts->momentum ? opts->momentum : 0.1;
+    self->eps = opts->eps;
+    self->momentum = opts->momentum;
     self->n = n;
     if (opts->no_affine)
         module_add_none(m, "weight");

@@ -11,8 +11,6 @@ int optim_visit_grads(det_optimizer *opt, optim_visit_fn visit, void *user);
 
 // How many parameters are in none of the models.
 int optim_n_strangers(const det_optimizer *opt, det_module *const *models, int n_models);
-// Whether no parameter was ever updated, by this optimizer or the one whose state it was given.
-bool optim_is_untouched(const det_optimizer *opt);
 
 // As det_scaler_unscale, and nothing if that was done already.
 void scaler_unscale_once(det_scaler *s, det_optimizer *opt);

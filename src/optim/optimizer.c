@@ -211,11 +211,3 @@ int optim_n_strangers(const det_optimizer *opt, det_module *const *models, int n
             n += !has_param(models, n_models, opt->group[g]->param[i].tensor);
     return n;
 }
-
-bool optim_is_untouched(const det_optimizer *opt)
-{
-    for (int g = 0; g < opt->n_groups; g++)
-        for (int i = 0; i < opt->group[g]->n; i++)
-            if (opt->group[g]->param[i].step) return false;
-    return true;
-}

@@ -104,13 +104,27 @@ static void step_run(const struct optim_kind *kind, struct run *r)
     tensor_touch(first->tensor);
 }
 
+static void warn_of_idle_step(const det_optimizer *opt)
+{
+    int n = 0;
+    for (int g = 0; g < opt->n_groups; g++)
+        n += opt->group[g]->n;
+    tensor_warn(
+        NULL,
+        "a step of %s changes nothing: none of its %d parameters has a gradient; is there a "
+        "backward pass before it (det_backward, in a trial det_backward_loss)?",
+        opt->kind->name, n);
+}
+
 void det_optim_step(det_optimizer *opt)
 {
     if (!opt) return;
     tape_finish_all(); // what was put off wants the values of before
     struct run r = {0};
-    while (!tape_failed() && run_next(opt, &r))
+    bool idle = true;
+    for (; !tape_failed() && run_next(opt, &r); idle = false)
         step_run(opt->kind, &r);
+    if (idle && !tape_failed()) warn_of_idle_step(opt);
 }
 
 void det_optim_zero_grad(det_optimizer *opt)
@@ -165,9 +179,12 @@ static void change_grads(det_optimizer *opt, void (*change)(float *grad, int64_t
                          double number)
 {
     if (!opt || tape_failed()) return;
+    tape_finish_all(); // as for a step
     struct run r = {0};
-    while (run_next(opt, &r))
+    while (run_next(opt, &r)) {
         pool_run(n_pieces(&r), change_piece, &(struct change_work){&r, change, (float)number});
+        tensor_touch(det_grad(r.group->param[r.first].tensor));
+    }
 }
 
 double det_optim_clip_grad_norm(det_optimizer *opt, double max_norm)

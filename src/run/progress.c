@@ -181,6 +181,21 @@ void progress_report(struct progress *p, const det_report *r)
     }
 }
 
+// A nan among the numbers of the last line is easily overlooked.
+static void warn_of_nan(struct progress *p, const char *kind, const det_metrics *m)
+{
+    for (int i = 0; i < det_metrics_len(m); i++) {
+        if (!isnan(det_metrics_at(m, 0, i))) continue;
+        buf_clear(&p->line);
+        buf_printf(&p->line,
+                   "warning: the last %s metric '%s' is not a number (nan), so the model is of no "
+                   "use; is the learning rate too high?",
+                   kind, det_metrics_name(m, i));
+        print_line(p);
+        return;
+    }
+}
+
 void progress_result(struct progress *p, const det_result *r)
 {
     double seconds = (double)(clock_mono_us() - p->begin_us) * 1e-6;
@@ -197,4 +212,6 @@ void progress_result(struct progress *p, const det_result *r)
         buf_addz(&p->line, ", the best");
     }
     print_line(p);
+    warn_of_nan(p, "training", r->training);
+    warn_of_nan(p, "validation", r->validation);
 }

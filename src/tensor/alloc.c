@@ -190,6 +190,8 @@ struct storage *storage_new(size_t n_bytes)
     return s;
 }
 
+atomic_bool has_borrowed;
+
 struct storage *storage_borrow(void *data, size_t n_bytes)
 {
     struct storage *s = storage_new(0);
@@ -197,6 +199,7 @@ struct storage *storage_borrow(void *data, size_t n_bytes)
     s->data = data;
     s->n_bytes = n_bytes;
     s->borrowed = true;
+    atomic_store(&has_borrowed, true);
     return s;
 }
 
@@ -235,6 +238,7 @@ void header_free(det_tensor *t)
 void *scratch(enum scratch_slot slot, size_t n_bytes)
 {
     struct cache *cache = cache_get();
+    n_bytes = MAX(n_bytes, (size_t)1); // NULL means that there is no memory, also if none is needed
     if (n_bytes <= cache->scratch_bytes[slot]) return cache->scratch[slot];
     if (cache->scratch[slot]) unmap_counted(cache->scratch[slot], cache->scratch_bytes[slot]);
     size_t want = class_bytes(class_of(MAX(n_bytes, (size_t)SMALL_MAX)));

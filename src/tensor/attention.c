@@ -2,7 +2,7 @@
 //
 // A piece of work is some blocks of query rows of one batch item (one head). The scores of a block
 // against all its keys stay in the cache, so the whole matrix of scores never exists; backward
-// computes them again from the saved logarithm of each row's sum.
+// computes them again from the saved largest score and sum of each row.
 #include "tensor/attention.h"
 
 #include "sys/pool.h"
@@ -159,9 +159,10 @@ static struct block block_of(const struct attention_job *j, int64_t batch, int64
 }
 
 static struct attention_rows score_rows(const struct attention_job *j, const struct block *b,
-                                        float *score, float *lse)
+                                        float *score)
 {
     const struct attention *a = j->a;
+    float *largest = (float *)a->rows->data + b->batch * a->queries + b->row;
     struct attention_rows r = {.rows = b->rows,
                                .keys = b->keys,
                                .ld = j->ld,
@@ -170,7 +171,8 @@ static struct attention_rows score_rows(const struct attention_job *j, const str
                                .scale = (float)a->attr->scale,
                                .mask_stride = attention_mask_stride(a),
                                .score = score,
-                               .lse = lse + b->batch * a->queries + b->row};
+                               .largest = largest,
+                               .sum = largest + a->n_batch * a->queries};
     if (!a->mask) return r;
     int64_t at = attention_offset(a, a->mask, b->batch) + b->row * r.mask_stride;
     if (a->mask->dtype == DET_BOOL)
@@ -232,7 +234,7 @@ static void run_pieces(struct attention_job *j, int64_t n, pool_fn fn)
 
 struct forward_memory {
     struct panels kt, v;
-    float *score, *sum, *q, *out;
+    float *score, *q, *out;
     int64_t floats; // all of it
 };
 
@@ -244,14 +246,13 @@ static struct forward_memory forward_memory(const struct attention_job *j, float
     m.kt = carve_panels(&c, a->d, a->keys);
     m.v = carve_panels(&c, a->keys, a->e);
     m.score = carve(&c, MAX(j->block_rows * j->ld, a->keys * MAX(a->d, a->e)));
-    m.sum = carve(&c, j->block_rows);
     m.q = carve(&c, j->block_rows * a->d);
     m.out = carve(&c, j->block_rows * a->e);
     m.floats = c.used;
     return m;
 }
 
-static void forward_block(const struct attention_job *j, const struct block *b, float *lse,
+static void forward_block(const struct attention_job *j, const struct block *b,
                           const struct forward_memory *m)
 {
     const struct attention *a = j->a;
@@ -260,12 +261,11 @@ static void forward_block(const struct attention_job *j, const struct block *b, 
     int64_t offset = attention_offset(a, a->out, b->batch);
     struct rows out = rows_target(a->out, offset, b->row, m->out);
     block_product(&m->kt, b->rows, a->d, round_up(b->keys, kernels->gemm_lanes()), q, score);
-    struct attention_rows r = score_rows(j, b, m->score, lse);
-    r.sum = m->sum;
+    struct attention_rows r = score_rows(j, b, m->score);
     kernels->attention_softmax(&r);
     drop(j, b, m->score);
     block_product(&m->v, b->rows, b->keys, a->e, score, out);
-    kernels->attention_divide(out.data, out.stride, b->rows, a->e, m->sum);
+    kernels->attention_divide(out.data, out.stride, b->rows, a->e, r.sum);
     rows_out(a->out, offset, b->row, b->rows, out);
 }
 
@@ -285,7 +285,7 @@ static void forward_piece(void *ctx, int piece)
     for (int64_t i = group * j->n_blocks / j->n_groups; i < (group + 1) * j->n_blocks / j->n_groups;
          i++) {
         struct block b = block_of(j, batch, i);
-        forward_block(j, &b, a->lse->data, &m);
+        forward_block(j, &b, &m);
     }
 }
 
@@ -338,7 +338,7 @@ static void backward_block(const struct attention_job *j, struct block *b,
     q_panels.k = g_panels.k = b->rows;
     pack_rows(&q_panels, q);
     block_product(&m->kt, b->rows, a->d, padded_keys, q, score);
-    struct attention_rows r = score_rows(j, b, m->score, a->lse->data);
+    struct attention_rows r = score_rows(j, b, m->score);
     kernels->attention_weights(&r);
 
     struct rows g = rows_in(a->g, attention_offset(a, a->g, b->batch), b->row, b->rows, m->rows);

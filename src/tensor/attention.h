@@ -17,7 +17,7 @@ struct attention {
     int64_t n_batch, queries, keys, d, e;
     det_tensor *q, *k, *v, *out;
     det_tensor *mask; // bool or as computed; broadcasts, but has all keys; NULL: none
-    det_tensor *lse;  // (n_batch, queries): log of the sum of each row's exponentials
+    det_tensor *rows; // f32 (2, n_batch, queries): largest and sum of struct attention_rows
     det_tensor *g, *gq, *gk, *gv;
     det_tensor *g_mask; // (batch..., queries, keys) or NULL
 };
@@ -27,7 +27,7 @@ int64_t attention_offset(const struct attention *a, const det_tensor *t, int64_t
 int64_t attention_mask_stride(const struct attention *a); // from one query to the next
 struct attention_dropout attention_dropout_of(const struct attention *a);
 
-// Fill out and lse; fill gq, gk, gv and g_mask. No size may be 0. 0 or DET_ENOMEM.
+// Fill out and rows (not in f64); fill gq, gk, gv and g_mask. No size may be 0. 0 or DET_ENOMEM.
 int attention_forward_hot(const struct attention *a); // f32 and bf16
 int attention_backward_hot(const struct attention *a);
 int attention_forward_f64(const struct attention *a);

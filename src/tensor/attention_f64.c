@@ -37,18 +37,20 @@ static bool seen(const struct item *it, int64_t query, int64_t key, double *bias
     return true;
 }
 
-// Weights of one query and the factors that dropout puts on them; returns the log of their sum
-// before.
-static double softmax_row(const struct item *it, int64_t query)
+// Weights of one query and the factors that dropout puts on them. Returns whether the query sees a
+// key (NaN among the scores counts).
+static bool softmax_row(const struct item *it, int64_t query)
 {
     const struct attention *a = it->a;
     const double *q = row_of(it, a->q, query);
     double most = -INFINITY, sum = 0, bias;
+    bool nothing = true;
     for (int64_t j = 0; j < a->keys; j++) {
         bool is_seen = seen(it, query, j, &bias);
         it->weight[j] =
             is_seen ? dot(q, row_of(it, a->k, j), a->d) * a->attr->scale + bias : -INFINITY;
         most = fmax(most, it->weight[j]);
+        nothing = nothing && it->weight[j] == -INFINITY;
         it->factor[j] = 1;
     }
     for (int64_t j = 0; j < a->keys; j++)
@@ -57,7 +59,7 @@ static double softmax_row(const struct item *it, int64_t query)
         it->weight[j] /= sum;
     struct attention_dropout d = attention_dropout_of(a);
     if (d.p > 0) kernels->attention_drop(&d, it->batch * a->queries + query, it->factor, a->keys);
-    return most + log(sum);
+    return !nothing;
 }
 
 static bool item_init(struct item *it, const struct attention *a)
@@ -76,7 +78,7 @@ int attention_forward_f64(const struct attention *a)
     for (it.batch = 0; it.batch < a->n_batch; it.batch++)
         for (int64_t i = 0; i < a->queries; i++) {
             double *out = row_of(&it, a->out, i);
-            ((double *)a->lse->data)[it.batch * a->queries + i] = softmax_row(&it, i);
+            softmax_row(&it, i);
             memset(out, 0, (size_t)a->e * sizeof *out);
             for (int64_t j = 0; j < a->keys; j++) {
                 const double *v = row_of(&it, a->v, j), w = it.weight[j] * (double)it.factor[j];
@@ -91,8 +93,12 @@ static void backward_row(const struct item *it, int64_t query)
 {
     const struct attention *a = it->a;
     const double *g = row_of(it, a->g, query), *q = row_of(it, a->q, query);
-    double *gq = row_of(it, a->gq, query), mean = 0;
-    softmax_row(it, query);
+    double *gq = row_of(it, a->gq, query), mean = 0, *g_mask = NULL;
+    if (a->g_mask) g_mask = (double *)a->g_mask->data + (it->batch * a->queries + query) * a->keys;
+    if (!softmax_row(it, query)) {
+        if (g_mask) memset(g_mask, 0, (size_t)a->keys * sizeof *g_mask);
+        return;
+    }
     for (int64_t j = 0; j < a->keys; j++) {
         it->grad[j] = dot(g, row_of(it, a->v, j), a->e) * (double)it->factor[j];
         mean += it->weight[j] * it->grad[j];
@@ -100,8 +106,7 @@ static void backward_row(const struct item *it, int64_t query)
     for (int64_t j = 0; j < a->keys; j++) {
         double gs = it->weight[j] * (it->grad[j] - mean), *gk = row_of(it, a->gk, j);
         double *gv = row_of(it, a->gv, j), *k = row_of(it, a->k, j);
-        if (a->g_mask)
-            ((double *)a->g_mask->data)[(it->batch * a->queries + query) * a->keys + j] = gs;
+        if (g_mask) g_mask[j] = gs;
         for (int64_t e = 0; e < a->e; e++)
             gv[e] += it->weight[j] * (double)it->factor[j] * g[e];
         for (int64_t d = 0; d < a->d; d++) {

@@ -2,7 +2,8 @@
 //
 // The tape is in the order of the calls, so walking it backwards visits every consumer before its
 // producer. A gradient lives on the tensor it belongs to: for an intermediate from its first
-// arrival until its node has passed it on, for a leaf until det_zero_grad.
+// arrival until its node has passed it on, for a leaf until det_zero_grad. What a write in place
+// does to this is told in history.c.
 #include "tensor/node.h"
 
 #include "tensor/elementwise.h"
@@ -43,10 +44,9 @@ static void accumulate(det_tensor *dst, det_tensor *g)
     ew_run(ew_axpy((det_dtype)dst->dtype), (det_tensor *const[]){dst, g}, 2, (double[]){1, 0});
 }
 
-void give_grad(struct node *n, int i, det_tensor *g)
+// Takes the reference to g.
+static void receive_grad(det_tensor *t, det_tensor *g)
 {
-    if (!g) return;
-    det_tensor *t = n->in[i];
     tensor_finish(g);
     ASSERT(same_shape(t, g));
     if (g->dtype != t->dtype) g = converted(g, (det_dtype)t->dtype);
@@ -64,6 +64,11 @@ void give_grad(struct node *n, int i, det_tensor *g)
         tensor_release(g);
     }
     t->grad_valid = t->grad != NULL;
+}
+
+void give_grad(struct node *n, int i, det_tensor *g)
+{
+    if (g) receive_grad(n->in[i], g);
 }
 
 // Whether g has the strides that a new gradient of t gets: those of t, or row-major.
@@ -91,19 +96,31 @@ det_tensor *grad_target(struct node *n, int i, bool *accumulate_out)
 
 // --- the walk
 
+// What backward is going to read: bit i for input i, SAVES_OUT for output 0.
+static unsigned reads(const struct node *n)
+{
+    const struct op *op = n->op;
+    unsigned mask = op->saves_in | (op->saves_out ? SAVES_OUT : 0);
+    for (int i = 0; i < 2; i++)
+        if (wants_grad(n, i)) mask |= op->saves_for[i];
+    return mask;
+}
+
 static int versions_ok(const struct node *n)
 {
-    for (int i = 0; i < n->n_in && i < 8; i++) {
-        if (!(n->op->saves_in >> i & 1) || !n->in[i]) continue;
+    unsigned mask = reads(n);
+    for (int i = 0; i < n->n_in && i < 7; i++) {
+        if (!(mask >> i & 1) || !n->in[i]) continue;
         if (n->in[i]->storage->version != n->in_version[i])
             return node_fail(n, DET_ESTATE,
                              "input %d %s was changed in place after it was used, so its gradient "
-                             "cannot be computed",
+                             "cannot be computed; write into a det_clone of it",
                              i, TENSOR_TEXT(n->in[i]));
     }
-    if (n->op->saves_out && n->out[0]->storage->version != n->out_version)
+    if ((mask & SAVES_OUT) && n->out[0]->storage->version != n->out_version)
         return node_fail(n, DET_ESTATE,
-                         "its result %s was changed in place, so the gradient cannot be computed",
+                         "its result %s was changed in place, so the gradient cannot be computed; "
+                         "write into a det_clone of it",
                          TENSOR_TEXT(n->out[0]));
     return 0;
 }
@@ -124,6 +141,25 @@ static void drop_out_grads(struct node *n)
     }
 }
 
+static bool result_is_empty(const struct node *n)
+{
+    if (n->out[0]->numel) return false;
+    for (int i = 1; i < n->n_out; i++)
+        if (n->out[i]->requires_grad && n->out[i]->numel) return false;
+    return true;
+}
+
+// Nothing depends on the inputs of an operation with an empty result.
+static void give_zeros(struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (!wants_grad(n, i)) continue;
+        det_tensor *zero = tensor_new_like(n->in[i]);
+        if (zero) memset(zero->data, 0, zero->storage->n_bytes);
+        give_grad(n, i, zero);
+    }
+}
+
 static void node_backward(struct tape *tape, struct node *n, bool retain)
 {
     if (n->state == NODE_CONSUMED) {
@@ -133,7 +169,10 @@ static void node_backward(struct tape *tape, struct node *n, bool retain)
     }
     if (versions_ok(n)) return;
     const struct scope_mark before = scope_mark(tape);
-    n->op->backward(n);
+    if (result_is_empty(n))
+        give_zeros(n);
+    else
+        n->op->backward(n);
     // What the rule made besides gradients goes away at once.
     if (tape->n_tensors != before.n_tensors) scope_pop(tape, &before);
     if (retain) return;
@@ -151,7 +190,8 @@ static det_tensor *ones_like(const det_tensor *loss)
 static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *given)
 {
     if (given) {
-        if (same_shape(loss, given)) return tensor_row_major(given);
+        if (same_shape(loss, given))
+            return tensor_converted(given, (det_dtype)loss->dtype, ROW_MAJOR);
         det_raise(DET_ESHAPE, "backward: the gradient is %s, the result %s", TENSOR_TEXT(given),
                   TENSOR_TEXT(loss));
         return NULL;
@@ -167,11 +207,24 @@ static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *g
     return tensor_ref(tape->one);
 }
 
+static void walk(struct tape *tape, int from, bool retain)
+{
+    for (int i = from; i >= 0 && !tape_failed(); i--) {
+        struct node *n = tape->nodes[i];
+        if (!n->tracked || !has_out_grad(n)) continue;
+        node_backward(tape, n, retain);
+        bool is_write = n->in[0] == n->out[0]; // it has taken its gradient and given another
+        if (!is_write) drop_out_grads(n);
+    }
+    for (int i = from; i >= 0 && tape_failed(); i--) // the next backward starts clean
+        if (tape->nodes[i]->tracked) drop_out_grads(tape->nodes[i]);
+}
+
 void det_backward_with(det_tensor *loss, det_backward_opts opts)
 {
     struct tape *tape = tape_get();
     if (!loss || tape_failed()) return;
-    if (!loss->requires_grad || !loss->node) {
+    if (!det_has_requires_grad(loss)) {
         det_raise(DET_ESTATE,
                   "backward: the result %s does not depend on anything that requires a "
                   "gradient",
@@ -182,24 +235,32 @@ void det_backward_with(det_tensor *loss, det_backward_opts opts)
     if (tape_failed()) return;
     det_tensor *g = first_grad(tape, loss, opts.grad);
     if (!g) return;
+    if (!loss->node) { // a leaf is its own gradient's destination
+        receive_grad(loss, g);
+        return;
+    }
+    tensor_release(loss->grad);
     loss->grad = g;
     bool old = det_set_grad_enabled(false), cast = det_set_autocast(false);
-    for (int i = loss->node->index; i >= 0 && !tape_failed(); i--) {
-        struct node *n = tape->nodes[i];
-        if (!n->tracked || !has_out_grad(n)) continue;
-        node_backward(tape, n, opts.retain_graph);
-        drop_out_grads(n);
-    }
+    walk(tape, loss->node->index, opts.retain_graph);
     det_set_grad_enabled(old);
     det_set_autocast(cast);
 }
 
 // --- leaves
 
+// Nodes that were recorded while t required a gradient do not owe it one any more.
+static void forget_leaf(const struct tape *tape, const det_tensor *t)
+{
+    for (int i = 0; i < tape->n_nodes; i++)
+        for (int k = 0; k < tape->nodes[i]->n_in; k++)
+            if (tape->nodes[i]->in[k] == t) tape->nodes[i]->in_wants[k] = false;
+}
+
 det_tensor *det_requires_grad(det_tensor *t, bool on)
 {
-    if (!t || tape_failed()) return t;
-    if (t->node && !t->requires_grad && on) {
+    if (!t || tape_failed() || (!on && !det_has_requires_grad(t))) return t;
+    if (t->node && !t->node->tracked) {
         tensor_finish(t); // a computed constant becomes a leaf
         t->node = NULL;
     }
@@ -210,12 +271,15 @@ det_tensor *det_requires_grad(det_tensor *t, bool on)
                   det_dtype_name((det_dtype)t->dtype));
     else
         t->requires_grad = on;
+    if (!on && !tape_failed()) forget_leaf(tape_get(), t);
     return t;
 }
 
 bool det_has_requires_grad(const det_tensor *t)
 {
-    return t && t->requires_grad;
+    if (!t) return false;
+    if (tape_get()->has_renewed && !tape_failed()) view_renew((det_tensor *)(uintptr_t)t);
+    return t->requires_grad;
 }
 
 det_tensor *det_grad(det_tensor *t)

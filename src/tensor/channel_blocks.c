@@ -91,8 +91,8 @@ static void stats_piece(void *ctx, int piece)
 {
     const struct channel_job *j = ctx;
     struct channel_norm k = block_of(j, piece);
-    kernels->channel_stats(k.x, k.bf16, k.rows, k.c, j->first + piece * k.c,
-                           j->second + piece * k.c);
+    kernels->channel_stats(k.x, k.bf16, k.rows, k.c, j->work + 2 * piece * k.c,
+                           j->first + piece * k.c, j->second + piece * k.c);
 }
 
 static void forward_piece(void *ctx, int piece)
@@ -105,7 +105,9 @@ static void sums_piece(void *ctx, int piece)
 {
     const struct channel_job *j = ctx;
     struct channel_norm k = block_of(j, piece);
-    kernels->channel_sums(&k, j->first + piece * k.c, j->second + piece * k.c);
+    kernels->channel_sums(&k, &(struct channel_sums){.g = j->first + piece * k.c,
+                                                     .gx = j->second + piece * k.c,
+                                                     .work = j->work + 2 * piece * k.c});
 }
 
 static void backward_piece(void *ctx, int piece)
@@ -127,9 +129,10 @@ static void run_blocks(struct channel_job *j, pool_fn fn)
 bool channel_job_alloc(struct channel_job *j)
 {
     int64_t n = j->sets.n * j->n_blocks * j->sets.c;
-    j->first = scratch(SCRATCH_C, (size_t)(2 * n) * sizeof *j->first);
+    j->first = scratch(SCRATCH_C, (size_t)n * (2 * sizeof *j->first + 2 * sizeof *j->work));
     if (!j->first) return false;
     j->second = j->first + n;
+    j->work = (float *)(void *)(j->second + n);
     return true;
 }
 

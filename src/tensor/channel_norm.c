@@ -44,13 +44,13 @@ static void combine_moments(const struct channel_job *j, int64_t set, double *me
         double share = (double)MIN(j->block_rows, j->sets.rows - b * j->block_rows);
         share /= (double)j->sets.rows;
         for (int64_t i = 0; i < c; i++)
-            mean[i] += share * (double)j->first[(first + b) * c + i];
+            mean[i] += share * j->first[(first + b) * c + i];
     }
     for (int64_t b = 0; b < j->n_blocks; b++) {
         double rows = (double)MIN(j->block_rows, j->sets.rows - b * j->block_rows);
         for (int64_t i = 0; i < c; i++) {
-            double d = (double)j->first[(first + b) * c + i] - mean[i];
-            m2[i] += (double)j->second[(first + b) * c + i] + rows * d * d;
+            double d = j->first[(first + b) * c + i] - mean[i];
+            m2[i] += j->second[(first + b) * c + i] + rows * d * d;
         }
     }
 }
@@ -92,6 +92,7 @@ static int update_running(struct node *n, int i, const double *value, double fac
     det_tensor *running = tensor_converted(n->in[i], DET_F64, ROW_MAJOR);
     if (!running) return DET_ENOMEM;
     bool is_copy = running != n->in[i];
+    finish_readers(n, i);
     double *r = running->data;
     for (int64_t c = 0; c < running->numel; c++)
         r[c] = (1 - momentum) * r[c] + momentum * factor * value[c];
@@ -149,6 +150,7 @@ static void forget_input(struct node *n, int i)
     if (!node_in(n, i)) return;
     tensor_release(n->in[i]);
     n->in[i] = NULL;
+    n->in_wants[i] = false;
 }
 
 int channel_norm_prepare(struct node *n)
@@ -262,16 +264,26 @@ int channel_norm_forward(struct node *n)
 
 // --- backward
 
-static void combine_sums(const struct channel_job *j, double *sum_g, double *sum_gx)
+// What rounding added to the mean that kernels get.
+static double mean_error(const struct node *n, const struct channel_params *p, int64_t i)
 {
+    return (double)p->mean[i] - ((const double *)n->aux[NORM_AUX_STATS]->data)[i];
+}
+
+static void combine_sums(const struct node *n, const struct channel_job *j,
+                         const struct channel_params *p)
+{
+    double *sum_g = p->sum_g, *sum_gx = p->sum_gx;
     int64_t c = j->sets.c;
     memset(sum_g, 0, (size_t)(j->sets.n * c) * sizeof *sum_g);
     memset(sum_gx, 0, (size_t)(j->sets.n * c) * sizeof *sum_gx);
     for (int64_t b = 0; b < j->sets.n * j->n_blocks; b++)
         for (int64_t i = 0, at = b / j->n_blocks * c; i < c; i++) {
-            sum_g[at + i] += (double)j->first[b * c + i];
-            sum_gx[at + i] += (double)j->second[b * c + i];
+            sum_g[at + i] += j->first[b * c + i];
+            sum_gx[at + i] += j->second[b * c + i];
         }
+    for (int64_t i = 0; i < j->sets.n * c; i++)
+        sum_gx[i] += mean_error(n, p, i) * sum_g[i];
 }
 
 static void sums_f64(const struct node *n, const struct sets *s, const double *x, const double *g,
@@ -318,7 +330,7 @@ static void through_statistics(const struct node *n, const struct sets *s, const
         for (int64_t i = first; i < first + s->group; i++) {
             p->sum_g[i] = constant ? 0 : -r * sum_g / elements;
             p->sum_gx[i] = constant ? 0 : -r * r * r * sum_gx / elements;
-            p->shift[i] = (float)p->sum_g[i];
+            p->shift[i] = (float)(p->sum_g[i] + p->sum_gx[i] * mean_error(n, p, i));
             p->slope[i] = (float)p->sum_gx[i];
         }
     }
@@ -331,8 +343,8 @@ static void input_grad_f64(const struct node *n, const struct sets *s, const dou
     const double *mean = n->aux[NORM_AUX_STATS]->data, *rstd = mean + s->n * s->c;
     for (int64_t i = 0; i < n->out[0]->numel; i++) {
         int64_t c = i % s->c, at = i / (s->rows * s->c) * s->c + c;
-        gx[i] = g[i] * rstd[at] * (weight ? weight[c] : 1) + p->sum_g[at] +
-                p->sum_gx[at] * (x[i] - mean[at]);
+        gx[i] = g[i] * rstd[at] * (weight ? weight[c] : 1) + p->sum_g[at];
+        if (p->sum_gx[at] != 0) gx[i] += p->sum_gx[at] * (x[i] - mean[at]);
     }
 }
 
@@ -352,7 +364,7 @@ static int parameter_grads(struct node *n, struct channel_grads *c)
     } else {
         if (!channel_job_alloc(&c->job)) return DET_ENOMEM;
         channel_job_sums(&c->job);
-        combine_sums(&c->job, c->params.sum_g, c->params.sum_gx);
+        combine_sums(n, &c->job, &c->params);
     }
     give_channel_grad(n, NORM_BIAS, &c->sets, c->params.sum_g, NULL);
     give_channel_grad(n, NORM_WEIGHT, &c->sets, c->params.sum_gx, rstd);
@@ -410,7 +422,6 @@ static int grads_init(struct node *n, struct channel_grads *c)
 
 int channel_norm_backward(struct node *n)
 {
-    if (!n->out[0]->numel) return 0;
     struct channel_grads c = {0};
     int rc = grads_init(n, &c);
     if (!rc) rc = parameter_grads(n, &c);

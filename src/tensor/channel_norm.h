@@ -43,7 +43,8 @@ struct channel_job {
     struct channel_norm k; // of all rows
     struct sets sets;
     int64_t block_rows, n_blocks; // blocks of one set
-    float *first, *second;        // (sets, blocks, C): results of the blocks
+    double *first, *second;       // (sets, blocks, C): results of the blocks
+    float *work;                  // (sets, blocks, 2, C)
 };
 
 // Blocks of whole pairs of lines if they are pooled: pooled_line is the width of the image, or 0.

@@ -71,6 +71,6 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
             memset(dw, 0, (size_t)(s->oc * s->c / s->groups * s->kh * s->kw) * sizeof *dw);
         return 0;
     }
-    if (winograd_fits(s)) return winograd_weights(s, x, g, dw, accumulate);
+    if (winograd_weights_fit(s)) return winograd_weights(s, x, g, dw, accumulate);
     return direct_weights(s, x, g, dw, accumulate);
 }

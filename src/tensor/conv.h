@@ -25,6 +25,7 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
 // conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of
 // the channels exchanged and the kernel turned around.
 bool winograd_fits(const struct conv *s);
+bool winograd_weights_fit(const struct conv *s); // the same for the gradient of the weights
 // Floats from one point of n transformed tiles to the next: a line of the cache more, because the
 // same tile of all points would want the same few places there.
 static inline int64_t winograd_point_floats(int64_t n_tiles, int64_t channels)
@@ -108,5 +109,7 @@ int pooled_picked_weights(const struct pooled *p, const struct pooled_grads *gra
 // conv_plain.c: f64, written for exactness and not for speed. x and y are (N, H, W, C) as above.
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,
                    double *y);
+void plain_forward_i64(const struct conv *s, const int64_t *x, const int64_t *w,
+                       const int64_t *bias, int64_t *y); // wraps around
 void plain_data(const struct conv *s, const double *g, const double *w, double *dx);
 void plain_weights(const struct conv *s, const double *x, const double *g, double *dw);

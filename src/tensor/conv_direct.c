@@ -8,7 +8,10 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/node.h"
 
-enum { ROWS_PER_PIECE = 8 };
+enum {
+    ROWS_PER_PIECE = 8,
+    K_BLOCK = 128, // products that are one sum: more of them would lose digits
+};
 
 static bool fused_rows(const struct conv *s) // pixels under a kernel row are consecutive
 {
@@ -135,6 +138,7 @@ static void group_rows(const struct direct_plan *d, const float *rows, float *y,
             .b_stride = padded(width),
             .width = width,
             .ldc = s->oc,
+            .k_block = K_BLOCK,
         };
         for (int64_t r = 0; r < n_rows; r++) {
             p.a = rows + r * s->sh * row + group * (s->c / s->groups);
@@ -254,6 +258,7 @@ static void data_row(const struct data_job *j, const float *g, float *dx_row, in
                 .c = dx_row + (from * s->sw + offset) * s->c + ch,
                 .ldc = s->sw * s->c,
                 .accumulate = true,
+                .k_block = K_BLOCK,
             });
         }
     }
@@ -352,7 +357,8 @@ static void weights_unit(const struct weights_job *j, int64_t unit, int64_t imag
                                .width = panel_columns(j->group_oc, panel),
                                .c = sums + oc,
                                .ldc = j->group_oc,
-                               .accumulate = accumulate};
+                               .accumulate = accumulate,
+                               .k_block = K_BLOCK};
         weights_panel(j, j->x + image * j->padded_h * j->padded_w * s->c + first,
                       j->g + image * s->oh * s->ow * s->oc + group * j->group_oc + oc, p, ky);
     }

@@ -1,5 +1,7 @@
-// Unit conv_plain.c: convolution in f64 by its definition.
+// Unit conv_plain.c: convolution in f64, and of integers, by its definition.
 #include "tensor/conv.h"
+
+#include <string.h>
 
 // Calls visit for every pair of an input element and an output element that a weight connects.
 #define FOR_EACH_PAIR(s, BODY)                                                                  \
@@ -27,9 +29,21 @@
 void plain_forward(const struct conv *s, const double *x, const double *w, const double *bias,
                    double *y)
 {
-    for (int64_t i = 0; i < s->n * s->oh * s->ow * s->oc; i++)
-        y[i] = bias ? bias[i % s->oc] : 0;
+    int64_t size = s->n * s->oh * s->ow * s->oc;
+    memset(y, 0, (size_t)size * sizeof *y);
     FOR_EACH_PAIR(s, y[yi] += x[xi] * w[wi])
+    for (int64_t i = 0; bias && i < size; i++) // last: what is equal before it is so behind it
+        y[i] += bias[i % s->oc];
+}
+
+void plain_forward_i64(const struct conv *s, const int64_t *x, const int64_t *w,
+                       const int64_t *bias, int64_t *y)
+{
+    uint64_t *sum = (uint64_t *)y;
+    int64_t size = s->n * s->oh * s->ow * s->oc;
+    for (int64_t i = 0; i < size; i++)
+        sum[i] = bias ? (uint64_t)bias[i % s->oc] : 0;
+    FOR_EACH_PAIR(s, sum[yi] += (uint64_t)x[xi] * (uint64_t)w[wi])
 }
 
 void plain_data(const struct conv *s, const double *g, const double *w, double *dx)

@@ -10,6 +10,7 @@
 
 enum {
     MIN_CHANNELS = 16,
+    POINTS = 36,
     BLOCK_TILES = 24, // whole register tiles; transformed, they stay in the second-level cache
 };
 
@@ -22,7 +23,8 @@ bool pooled_winograd_fits(const struct pooled *p)
 
 struct job {
     const struct pooled *p;
-    const float *x, *w, *bias;
+    struct wino_image images;
+    const float *w, *bias;
     float *y;
     uint8_t *winner;
     float *kernel;       // [point][channel][out_c]
@@ -47,7 +49,7 @@ static void multiply_points(const struct job *j, const float *v, float *m, int64
 {
     const struct conv *s = &j->p->conv;
     int64_t width = kernels->gemm_width();
-    for (int64_t point = 0; point < WINO_POINTS; point++)
+    for (int64_t point = 0; point < POINTS; point++)
         for (int64_t oc = 0; oc < j->out_c; oc += width)
             kernels->gemm_panel(&(struct gemm_panel){.m = n_tiles,
                                                      .k = s->c,
@@ -65,22 +67,17 @@ static void multiply_points(const struct job *j, const float *v, float *m, int64
 static void input_tiles(const struct job *j, int64_t first, int64_t n, float *v)
 {
     const struct pooled *p = j->p;
-    const struct conv *s = &p->conv;
     for (int64_t end = first + n, in_row; first < end; first += in_row, v += in_row * j->in_c) {
         int64_t image = first / (p->h * p->w), at = first % (p->h * p->w);
         in_row = MIN(p->w - at % p->w, end - first);
-        kernels->wino_input(
-            &(struct wino_tiles){.first = {.image = j->x + image * s->h * s->w * s->c,
-                                           .h = s->h,
-                                           .w = s->w,
-                                           .c = s->c,
-                                           .y = at / p->w * 2,
-                                           .x = at % p->w * 2,
-                                           .to = v,
-                                           .step = j->v_step},
-                                 .n = in_row,
-                                 .advance = 2,
-                                 .next = j->in_c});
+        kernels->wino_input(&(struct wino_inputs){.image = wino_image_at(&j->images, image),
+                                                  .y = at / p->w * 2,
+                                                  .x = at % p->w * 2,
+                                                  .of_5 = true,
+                                                  .n = in_row,
+                                                  .next = j->in_c,
+                                                  .to = v,
+                                                  .step = j->v_step});
     }
 }
 
@@ -91,12 +88,12 @@ static void forward_piece(void *ctx, int piece)
     const struct conv *s = &p->conv;
     int64_t first = (int64_t)piece * BLOCK_TILES;
     int64_t n_tiles = MIN(j->n_tiles - first, (int64_t)BLOCK_TILES);
-    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * (j->v_step + j->m_step)) * sizeof *v);
+    float *v = scratch(SCRATCH_B, (size_t)(POINTS * (j->v_step + j->m_step)) * sizeof *v);
     if (!v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
-    float *m = v + WINO_POINTS * j->v_step;
+    float *m = v + POINTS * j->v_step;
     input_tiles(j, first, n_tiles, v);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++)
@@ -114,13 +111,14 @@ int pooled_winograd_forward(const struct pooled *p, const float *x, const float 
 {
     int rc = 0;
     int64_t lanes = kernels->gemm_lanes();
-    struct job j = {.p = p, .x = x, .w = w, .bias = bias, .y = y, .winner = winner, .rc = &rc};
+    struct job j = {.p = p, .w = w, .bias = bias, .y = y, .winner = winner, .rc = &rc};
+    j.images = (struct wino_image){(void *)(uintptr_t)x, false, p->conv.h, p->conv.w, p->conv.c};
     j.in_c = round_up(p->conv.c, lanes);
     j.out_c = round_up(p->conv.oc, lanes);
     j.v_step = winograd_point_floats(BLOCK_TILES, j.in_c);
     j.m_step = winograd_point_floats(BLOCK_TILES, j.out_c);
     j.n_tiles = p->conv.n * p->h * p->w;
-    j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * p->conv.c * j.out_c) * sizeof(float));
+    j.kernel = scratch(SCRATCH_A, (size_t)(POINTS * p->conv.c * j.out_c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
     pool_run((int)p->conv.c, kernel_piece, &j);
     pool_run((int)divide_up(j.n_tiles, BLOCK_TILES), forward_piece, &j);

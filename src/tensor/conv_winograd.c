@@ -1,8 +1,14 @@
-// Unit conv_winograd.c: 3 x 3 convolutions through Winograd's F(4 x 4, 3 x 3): transform tiles,
-// multiply point by point (36 matrix products), transform back.
+// Unit conv_winograd.c: 3 x 3 convolutions by Winograd's way (kernels/winograd.h): transform tiles,
+// multiply point by point (36, 24 or 16 matrix products), transform back.
 //
 // A block of tiles goes through all three stages before the next one starts, so that the
 // transformed tiles stay in the cache. Which tiles form a block changes no result.
+//
+// Most of what a result loses is what the sums between the transforms round (docs/parity.md). So
+// they are taken in blocks of K_BLOCK products, whose sums are summed up in slices of K_SLICE, and
+// these slices are summed up. And the shape of the tiles depends on how much the plain sums would
+// lose: they are short in narrow layers, for gradients of the input, and for those of the weights
+// if there are few tiles.
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
@@ -11,12 +17,22 @@
 
 enum {
     MIN_CHANNELS = 16,
-    MIN_PIXELS = 3,    // of an output side; below, tiles are mostly padding
-    BLOCK_TILES = 48,  // forward: transformed input and output of a block fit the cache
-    CHUNK_TILES = 128, // weights: tiles transformed before the products
-    N_PARTS = 8,       // weights: however many threads there are
+    MIN_PIXELS = 3,         // of an output side; below, tiles are mostly padding
+    BLOCK_POINTS = 48 * 36, // forward: transformed input and output of a block fit the cache
+    PART_TILES = 48,        // weights: tiles that a thread transforms before the products
+    CHUNK_TILES = 128,      // weights: the same, of all threads together
+    FEW_TILES = 128,        // weights: of 4 x 4, below which they are of 4 x 2
+    MIN_TILES = 16,         // weights: of 4 x 4, that are worth transforms
+    N_PARTS = 8,            // weights: however many threads there are
     PARTS_FLOATS = 2 << 20,
+    K_BLOCK = 32,      // products that are one sum
+    K_BLOCK_WIDE = 16, // the same where there are more than WIDE channels
+    WIDE = 256,
+    NARROW = 32,   // forward: channels up to which tiles are of 2 x 2
+    K_SLICE = 128, // products whose sums are summed
 };
+
+static const struct wino_shape tile_4x4 = {4, 4}, tile_4x2 = {4, 2}, tile_2x2 = {2, 2};
 
 bool winograd_fits(const struct conv *s)
 {
@@ -34,33 +50,49 @@ struct chunk {
 };
 
 struct tiling {
+    struct wino_shape shape;
+    int points;                       // of a tile
     int64_t across, per_image, total; // tiles
 };
 
-static struct tiling tiling_of(const struct conv *s)
+static struct tiling tiling_of(const struct conv *s, struct wino_shape shape)
 {
-    int64_t across = divide_up(s->ow, WINO_OUT), down = divide_up(s->oh, WINO_OUT);
-    return (struct tiling){across, across * down, across * down * s->n};
+    int64_t across = divide_up(s->ow, shape.columns), down = divide_up(s->oh, shape.rows);
+    return (struct tiling){shape, wino_points(shape), across, across * down, across * down * s->n};
+}
+
+static struct wino_image images_of(const float *data, int64_t h, int64_t w, int64_t c)
+{
+    return (struct wino_image){(void *)(uintptr_t)data, false, h, w, c};
+}
+
+static struct wino_tile tile_at(const struct wino_image *images, const struct tiling *tl,
+                                int64_t tile)
+{
+    int64_t at = tile % tl->per_image;
+    return (struct wino_tile){.image = wino_image_at(images, tile / tl->per_image),
+                              .y = at / tl->across * tl->shape.rows,
+                              .x = at % tl->across * tl->shape.columns,
+                              .shape = tl->shape};
 }
 
 // Tiles [first, first + n), the first of them to `to`, the others behind it.
 static void input_tiles(const struct conv *s, const float *x, const struct tiling *tl,
                         int64_t first, int64_t n, float *to, int64_t step)
 {
+    const struct wino_image images = images_of(x, s->h, s->w, s->c);
     for (int64_t end = first + n, in_row; first < end; first += in_row, to += in_row * s->c) {
-        int64_t image = first / tl->per_image, at = first % tl->per_image;
+        int64_t at = first % tl->per_image;
         in_row = MIN(tl->across - at % tl->across, end - first);
-        kernels->wino_input(&(struct wino_tiles){.first = {.image = x + image * s->h * s->w * s->c,
-                                                           .h = s->h,
-                                                           .w = s->w,
-                                                           .c = s->c,
-                                                           .y = at / tl->across * WINO_OUT - s->ph,
-                                                           .x = at % tl->across * WINO_OUT - s->pw,
-                                                           .to = to,
-                                                           .step = step},
-                                                 .n = in_row,
-                                                 .advance = WINO_OUT,
-                                                 .next = s->c});
+        kernels->wino_input(
+            &(struct wino_inputs){.image = wino_image_at(&images, first / tl->per_image),
+                                  .y = at / tl->across * tl->shape.rows - s->ph,
+                                  .x = at % tl->across * tl->shape.columns - s->pw,
+                                  .shape = tl->shape,
+                                  .n = in_row,
+                                  .next = s->c,
+                                  .to = to,
+                                  .step = step});
     }
 }
 
@@ -74,6 +106,7 @@ struct forward_job {
     bool transposed;
     struct tiling tiles;
     int64_t block; // tiles of a piece
+    int64_t k_block;
     int *rc;
 };
 
@@ -95,31 +128,39 @@ static void kernel_piece(void *ctx, int panel)
             // layer
             const float *from = j->transposed ? j->w + (c * s->oc + first + o) * 9
                                               : j->w + ((first + o) * s->c + c) * 9;
-            kernels->wino_kernel(from, j->transposed ? 9 : s->c * 9, j->transposed,
+            kernels->wino_kernel(from, j->transposed ? 9 : s->c * 9, j->transposed, j->tiles.shape,
                                  kernel_panel(j, 0, panel) + c * width + o, step);
         }
 }
 
-static void multiply_points(const struct forward_job *j, const float *v, float *m, int64_t n_tiles)
+static void multiply_slice(const struct forward_job *j, const float *v, float *m, int64_t n_tiles,
+                           int64_t point, int64_t channel)
 {
     const struct conv *s = j->s;
-    for (int64_t point = 0; point < WINO_POINTS; point++)
-        for (int64_t panel = 0; panel < panel_count(s->oc); panel++) {
-            int width = panel_columns(s->oc, panel);
-            kernels->gemm_panel(&(struct gemm_panel){
-                .m = n_tiles,
-                .k = s->c,
-                .n_seg = 1,
-                .a = v + point * winograd_point_floats(j->block, s->c),
-                .a_stride = s->c,
-                .b = kernel_panel(j, point, panel),
-                .b_stride = width,
-                .width = width,
-                .c = m + point * winograd_point_floats(j->block, s->oc) +
-                     panel * kernels->gemm_width(),
-                .ldc = s->oc,
-            });
-        }
+    for (int64_t panel = 0; panel < panel_count(s->oc); panel++) {
+        int width = panel_columns(s->oc, panel);
+        kernels->gemm_panel(&(struct gemm_panel){
+            .m = n_tiles,
+            .k = MIN(s->c - channel, (int64_t)K_SLICE),
+            .n_seg = 1,
+            .a = v + point * winograd_point_floats(j->block, s->c) + channel,
+            .a_stride = s->c,
+            .b = kernel_panel(j, point, panel) + channel * width,
+            .b_stride = width,
+            .width = width,
+            .c = m + point * winograd_point_floats(j->block, s->oc) + panel * kernels->gemm_width(),
+            .ldc = s->oc,
+            .accumulate = channel > 0,
+            .k_block = j->k_block,
+        });
+    }
+}
+
+static void multiply_points(const struct forward_job *j, const float *v, float *m, int64_t n_tiles)
+{
+    for (int64_t point = 0; point < j->tiles.points; point++)
+        for (int64_t channel = 0; channel < j->s->c; channel += K_SLICE)
+            multiply_slice(j, v, m, n_tiles, point, channel);
 }
 
 static void forward_piece(void *ctx, int piece)
@@ -129,22 +170,17 @@ static void forward_piece(void *ctx, int piece)
     int64_t first = piece * j->block, n_tiles = MIN(j->tiles.total - first, j->block);
     int64_t v_step = winograd_point_floats(j->block, s->c),
             m_step = winograd_point_floats(j->block, s->oc);
-    float *v = scratch(SCRATCH_B, (size_t)(WINO_POINTS * (v_step + m_step)) * sizeof *v);
+    float *v = scratch(SCRATCH_B, (size_t)(j->tiles.points * (v_step + m_step)) * sizeof *v);
     if (!v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
-    float *m = v + WINO_POINTS * v_step;
+    float *m = v + j->tiles.points * v_step;
+    const struct wino_image images = images_of(j->y, s->oh, s->ow, s->oc);
     input_tiles(s, j->x, &j->tiles, first, n_tiles, v, v_step);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++) {
-        int64_t image = (first + t) / j->tiles.per_image, at = (first + t) % j->tiles.per_image;
-        struct wino_tile out = {.h = s->oh,
-                                .w = s->ow,
-                                .c = s->oc,
-                                .y = at / j->tiles.across * WINO_OUT,
-                                .x = at % j->tiles.across * WINO_OUT,
-                                .to = j->y + image * s->oh * s->ow * s->oc};
+        struct wino_tile out = tile_at(&images, &j->tiles, first + t);
         kernels->wino_output(m + t * s->oc, m_step, j->bias, &out);
     }
 }
@@ -155,12 +191,14 @@ int winograd_forward(const struct conv *s, const float *x, const float *w, const
     int rc = 0;
     struct forward_job j = {
         .s = s, .x = x, .w = w, .bias = bias, .y = y, .transposed = transposed, .rc = &rc};
-    j.tiles = tiling_of(s);
-    j.kernel = scratch(SCRATCH_A, (size_t)(WINO_POINTS * s->oc * s->c) * sizeof(float));
+    j.tiles = tiling_of(s, transposed ? tile_4x2 : s->c <= NARROW ? tile_2x2 : tile_4x4);
+    j.kernel = scratch(SCRATCH_A, (size_t)(j.tiles.points * s->oc * s->c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
-    int64_t wanted = MAX(divide_up(j.tiles.total, BLOCK_TILES), (int64_t)2 * pool_threads());
+    int64_t wanted =
+        MAX(divide_up(j.tiles.total, BLOCK_POINTS / j.tiles.points), (int64_t)2 * pool_threads());
     j.block = MAX((j.tiles.total + wanted - 1) / wanted, (int64_t)1);
     j.block = (j.block + 7) / 8 * 8;
+    j.k_block = transposed ? MIN(s->c / 2, (int64_t)K_BLOCK) : s->c > WIDE ? K_BLOCK_WIDE : K_BLOCK;
     pool_run((int)panel_count(s->oc), kernel_piece, &j);
     pool_run((int)divide_up(j.tiles.total, j.block), forward_piece, &j);
     return rc;
@@ -183,16 +221,13 @@ struct weights_job {
     int *rc;
 };
 
-static struct chunk chunk_over(const struct conv *s, int64_t room, float *memory)
+// For `room` tiles, in a thread's scratch memory. NULL in v: there is none.
+static struct chunk chunk_new(const struct weights_job *j, int64_t room, enum scratch_slot slot)
 {
-    return (struct chunk){
-        .room = room, .v = memory, .z = memory + WINO_POINTS * winograd_point_floats(room, s->c)};
-}
-
-static size_t chunk_bytes(const struct conv *s, int64_t room)
-{
-    int64_t step = winograd_point_floats(room, s->c) + winograd_point_floats(room, s->oc);
-    return (size_t)(WINO_POINTS * step) * sizeof(float);
+    int64_t v_floats = j->tiles.points * winograd_point_floats(room, j->s->c);
+    int64_t z_floats = j->tiles.points * winograd_point_floats(room, j->s->oc);
+    float *v = scratch(slot, (size_t)(v_floats + z_floats) * sizeof *v);
+    return (struct chunk){.room = room, .v = v, .z = v ? v + v_floats : NULL};
 }
 
 static void transform_tiles(const struct weights_job *j, const struct chunk *c, int64_t from,
@@ -201,17 +236,10 @@ static void transform_tiles(const struct weights_job *j, const struct chunk *c, 
     const struct conv *s = j->s;
     input_tiles(s, j->x, &j->tiles, c->first + from, to - from, c->v + from * s->c,
                 winograd_point_floats(c->room, s->c));
+    const struct wino_image images = images_of(j->g, s->oh, s->ow, s->oc);
     for (int64_t t = from; t < to; t++) {
-        int64_t tile = c->first + t, image = tile / j->tiles.per_image,
-                at = tile % j->tiles.per_image;
-        kernels->wino_gradient(&(struct wino_tile){.image = j->g + image * s->oh * s->ow * s->oc,
-                                                   .h = s->oh,
-                                                   .w = s->ow,
-                                                   .c = s->oc,
-                                                   .y = at / j->tiles.across * WINO_OUT,
-                                                   .x = at % j->tiles.across * WINO_OUT,
-                                                   .to = c->z + t * s->oc,
-                                                   .step = winograd_point_floats(c->room, s->oc)});
+        struct wino_tile g = tile_at(&images, &j->tiles, c->first + t);
+        kernels->wino_gradient(&g, c->z + t * s->oc, winograd_point_floats(c->room, s->oc));
     }
 }
 
@@ -233,6 +261,7 @@ static void multiply_point(const struct conv *s, const struct chunk *c, int64_t 
             .c = points + point * s->c * s->oc + oc,
             .ldc = s->oc,
             .accumulate = accumulate,
+            .k_block = K_BLOCK,
         });
     }
 }
@@ -241,20 +270,19 @@ static void weights_of_part(void *ctx, int part)
 {
     const struct weights_job *j = ctx;
     const struct conv *s = j->s;
-    float *memory = scratch(SCRATCH_B, chunk_bytes(s, BLOCK_TILES));
-    if (!memory) {
+    struct chunk c = chunk_new(j, PART_TILES, SCRATCH_B);
+    if (!c.v) {
         __atomic_store_n(j->rc, DET_ENOMEM, __ATOMIC_RELAXED);
         return;
     }
-    struct chunk c = chunk_over(s, BLOCK_TILES, memory);
     int64_t first = j->tiles.total * part / j->n_parts;
     int64_t end = j->tiles.total * (part + 1) / j->n_parts;
     for (c.first = first; c.first < end; c.first += c.n) {
-        c.n = MIN(end - c.first, (int64_t)BLOCK_TILES);
+        c.n = MIN(end - c.first, (int64_t)PART_TILES);
         transform_tiles(j, &c, 0, c.n);
-        for (int64_t point = 0; point < WINO_POINTS; point++)
+        for (int64_t point = 0; point < j->tiles.points; point++)
             multiply_point(s, &c, point, c.first > first,
-                           j->points + part * WINO_POINTS * s->c * s->oc);
+                           j->points + part * j->tiles.points * s->c * s->oc);
     }
 }
 
@@ -276,13 +304,12 @@ static void product_piece(void *ctx, int point)
 static int weights_together(struct weights_job *j)
 {
     struct chunk *c = &j->shared;
-    float *memory = scratch(SCRATCH_C, chunk_bytes(j->s, CHUNK_TILES));
-    if (!memory) return DET_ENOMEM;
-    *c = chunk_over(j->s, CHUNK_TILES, memory);
+    *c = chunk_new(j, CHUNK_TILES, SCRATCH_C);
+    if (!c->v) return DET_ENOMEM;
     for (; c->first < j->tiles.total; c->first += CHUNK_TILES) {
         c->n = MIN(j->tiles.total - c->first, (int64_t)CHUNK_TILES);
         pool_run((int)divide_up(c->n, TILES_PER_PIECE), transform_piece, j);
-        pool_run(WINO_POINTS, product_piece, j);
+        pool_run(j->tiles.points, product_piece, j);
     }
     return 0;
 }
@@ -291,12 +318,18 @@ static void store_piece(void *ctx, int c)
 {
     const struct weights_job *j = ctx;
     const struct conv *s = j->s;
-    for (int64_t point = 0; point < WINO_POINTS; point++)
-        add_parts(j->points + (point * s->c + c) * s->oc, WINO_POINTS * s->c * s->oc, j->n_parts,
-                  s->oc);
+    for (int64_t point = 0; point < j->tiles.points; point++)
+        add_parts(j->points + (point * s->c + c) * s->oc, j->tiles.points * s->c * s->oc,
+                  j->n_parts, s->oc);
     for (int64_t o = 0; o < s->oc; o += kernels->gemm_lanes())
-        kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc,
+        kernels->wino_kernel_grad(j->points + c * s->oc + o, s->c * s->oc, j->tiles.shape,
                                   j->dw + (o * s->c + c) * 9, s->c * 9, j->accumulate);
+}
+
+// With hardly any tiles to sum over, the transforms cost more than they save, digits too.
+bool winograd_weights_fit(const struct conv *s)
+{
+    return winograd_fits(s) && tiling_of(s, tile_4x4).total > MIN_TILES;
 }
 
 int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
@@ -305,9 +338,10 @@ int winograd_weights(const struct conv *s, const float *x, const float *g, float
     int rc = 0;
     struct weights_job j = {
         .s = s, .x = x, .g = g, .dw = dw, .accumulate = accumulate, .n_parts = 1, .rc = &rc};
-    int64_t floats = WINO_POINTS * s->c * s->oc;
-    j.tiles = tiling_of(s);
-    if (N_PARTS * floats <= PARTS_FLOATS && j.tiles.total >= N_PARTS * BLOCK_TILES)
+    j.tiles = tiling_of(s, tile_4x4);
+    if (j.tiles.total < FEW_TILES) j.tiles = tiling_of(s, tile_4x2);
+    int64_t floats = j.tiles.points * s->c * s->oc;
+    if (N_PARTS * floats <= PARTS_FLOATS && j.tiles.total >= N_PARTS * PART_TILES)
         j.n_parts = N_PARTS;
     j.points = scratch(SCRATCH_A, (size_t)(j.n_parts * floats) * sizeof(float));
     if (!j.points) return DET_ENOMEM;

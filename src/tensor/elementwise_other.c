@@ -31,9 +31,11 @@
 #define CEIL ceil
 #define ROUND rint
 #define TRUNC trunc
-#define REMAINDER(a, b) ((a) - (b)*floor((a) / (b)))
+#define REMAINDER remainder_f64
 #define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
 #define INT_BINARY(name, value)
+
+REMAINDER_FUNCTION(remainder_f64, double, fmod)
 
 #define UNARY(name, test, torch, saved, value, grad)                                     \
     EW_LOOP1(name##_f64, double, double, AS_IS, AS_IS, value)                            \
@@ -75,7 +77,9 @@ AXPY(axpy_u8, uint8_t)
 #undef T
 #undef INT_BINARY
 #define FLOAT_BINARY(name, value)
-#define INT_REMAINDER(a, b) ((b) == 0 ? 0 : (T)((((a) % (b)) + (b)) % (b)))
+#define WRAPPED(a, op, b) ((uint64_t)(a)op(uint64_t)(b)) // defined, unlike that of signed ones
+#define INT_FMOD(a, b) ((b) == 0 || (b) == -1 ? 0 : (a) % (b)) // the smallest number % -1 traps
+REMAINDER_FUNCTION(remainder_i64, int64_t, INT_FMOD)
 #define INT_POW(a, b) (T) int_pow((int64_t)(a), (int64_t)(b))
 
 static int64_t int_pow(int64_t base, int64_t exponent)
@@ -95,7 +99,10 @@ static int64_t int_pow(int64_t base, int64_t exponent)
     EW_LOOP1(sign_##suffix, type, type, AS_IS, AS_IS, (type)((x > 0) - ((int64_t)x < 0)))  \
     EW_LOOP1(square_##suffix, type, type, AS_IS, AS_IS, (type)((uint64_t)x * (uint64_t)x)) \
     EW_LOOP1(relu_##suffix, type, type, AS_IS, AS_IS, (type)(x > 0 ? x : 0))               \
-    EW_LOOP1(logical_not_##suffix, uint8_t, type, AS_IS, AS_IS, x == 0)
+    EW_LOOP1(same_##suffix, type, type, AS_IS, AS_IS, x)                                   \
+    EW_LOOP1(logical_not_##suffix, uint8_t, type, AS_IS, AS_IS, x == 0)                    \
+    EW_LOOP1(never_##suffix, uint8_t, type, AS_IS, AS_IS, ((void)x, 0))                    \
+    EW_LOOP1(always_##suffix, uint8_t, type, AS_IS, AS_IS, ((void)x, 1))
 
 #define BINARY_INT(name, value) EW_LOOP2(name, T, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, (T)(value))
 #define COMPARE_INT(name, value) EW_LOOP2(name, uint8_t, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
@@ -217,27 +224,44 @@ static const ew_fn unary_grad_f64[N_UNARY] = {
         [DET_I64] = name##_i64, [DET_I32] = name##_i32, [DET_U8] = name##_u8 \
     }
 static const ew_fn unary_int[N_UNARY][DET_N_DTYPES] = {
-    [UNARY_neg] = INT_ROW(neg),       [UNARY_abs] = INT_ROW(abs),   [UNARY_sign] = INT_ROW(sign),
-    [UNARY_square] = INT_ROW(square), [UNARY_relu] = INT_ROW(relu),
+    [UNARY_neg] = INT_ROW(neg),
+    [UNARY_abs] = INT_ROW(abs),
+    [UNARY_sign] =
+        {[DET_I64] = sign_i64, [DET_I32] = sign_i32, [DET_U8] = sign_u8, [DET_BOOL] = sign_u8},
+    [UNARY_square] = INT_ROW(square),
+    [UNARY_relu] = INT_ROW(relu),
+    [UNARY_floor] = INT_ROW(same),
+    [UNARY_ceil] = INT_ROW(same),
+    [UNARY_round] = INT_ROW(same),
+    [UNARY_trunc] = INT_ROW(same),
 };
 
-static const ew_fn predicate_f64[N_PREDICATE] = {
-#define PREDICATE(name, torch, value) [PREDICATE_##name] = name##_f64,
-#include "tensor/kernels/predicate.def"
-#undef PREDICATE
+#define PREDICATE_ROW(name, int_name)                 \
+    [PREDICATE_##name] = {[DET_F64] = name##_f64,     \
+                          [DET_I64] = int_name##_i64, \
+                          [DET_I32] = int_name##_i32, \
+                          [DET_U8] = int_name##_u8,   \
+                          [DET_BOOL] = int_name##_u8}
+static const ew_fn predicate_table[N_PREDICATE][DET_N_DTYPES] = {
+    PREDICATE_ROW(isnan, never),
+    PREDICATE_ROW(isinf, never),
+    PREDICATE_ROW(isfinite, always),
+    PREDICATE_ROW(logical_not, logical_not),
 };
 
 #define F64_ROW(name) [DET_F64] = name##2_f64
-#define INT_ROW2(name) \
-    [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8, [DET_BOOL] = name##2_u8
+#define INT_ROW2(name) [DET_I64] = name##2_i64, [DET_I32] = name##2_i32, [DET_U8] = name##2_u8
+#define BOOL_ROW(name) [DET_BOOL] = name##2_u8
 static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
-#define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
-#define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#define BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name), BOOL_ROW(name)},
+#define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name), BOOL_ROW(name)},
 #define FLOAT_BINARY(name, value)
 #define INT_BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
 #include "tensor/kernels/binary.def"
     [BINARY_div] = {F64_ROW(div)},
     [BINARY_atan2] = {F64_ROW(atan2)},
+    [BINARY_add][DET_BOOL] = logical_or2_u8, // true + true is true
+    [BINARY_mul][DET_BOOL] = logical_and2_u8,
 };
 
 #define CAST_ROW(from)                                                               \
@@ -267,14 +291,8 @@ ew_fn ew_unary_grad(enum unary_id id, det_dtype dtype)
 
 ew_fn ew_predicate(enum predicate_id id, det_dtype dtype)
 {
-    static const ew_fn int_not[DET_N_DTYPES] = {[DET_I64] = logical_not_i64,
-                                                [DET_I32] = logical_not_i32,
-                                                [DET_U8] = logical_not_u8,
-                                                [DET_BOOL] = logical_not_u8};
     ew_fn fn = kernels->predicate(id, dtype);
-    if (fn) return fn;
-    if (dtype == DET_F64) return predicate_f64[id];
-    return id == PREDICATE_logical_not ? int_not[dtype] : NULL;
+    return fn ? fn : predicate_table[id][dtype];
 }
 
 ew_fn ew_binary(enum binary_id id, det_dtype dtype)

@@ -343,6 +343,18 @@ static void loops_f64(const struct gemm *g, const double *a, const double *b, do
         }
 }
 
+// Integers wrap around; the unsigned detour keeps that defined.
+static void loops_i64(const struct gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c)
+{
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            uint64_t sum = 0;
+            for (int64_t k = 0; k < g->k; k++)
+                sum += a[i * g->a.rs + k * g->a.cs] * b[k * g->b.rs + j * g->b.cs];
+            c[i * g->ldc + j] = sum;
+        }
+}
+
 static void small_f32(const struct gemm *g, const float *a, const float *b, float *c)
 {
     kernels->gemm_small(&(struct gemm_small){.m = g->m,
@@ -431,6 +443,10 @@ static int multiply_item(const struct gemm *g, int64_t i, bool shared)
     if (is_rounded(g) && g->k && bf16_unit()) return gemm_bf16(g, a, b, c, slope, shared);
     if (g->c_dtype == DET_F64) {
         loops_f64(g, (const double *)a, (const double *)b, (double *)c);
+        return 0;
+    }
+    if (g->c_dtype == DET_I64) {
+        loops_i64(g, (const uint64_t *)a, (const uint64_t *)b, (uint64_t *)c);
         return 0;
     }
     if (!is_small(g)) return multiply_slices(g, a, b, c, slope, shared);

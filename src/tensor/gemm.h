@@ -18,19 +18,19 @@ static inline const void *matrix_at(const struct matrix *m, const void *data, in
 }
 
 // C[m x n] (+)= A[m x k] B[k x n], for n_batch independent triples batch strides apart.
-// f32 throughout, or f64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to bf16
-// before multiplying (sums are f32 always).
+// f32 throughout, or f64 or i64 throughout, or bf16/f32 mixed: then `bf16` says to round A and B to
+// bf16 before multiplying (sums are f32 always).
 struct gemm {
     int64_t m, n, k;
     struct matrix a, b;
     void *c; // rows ldc apart
     int64_t ldc;
-    det_dtype c_dtype; // f32, f64, bf16
+    det_dtype c_dtype; // f32, f64, i64, bf16
     bool accumulate;   // f32 and f64 only
     bool bf16;
     int64_t n_batch; // 0: 1
     int64_t a_batch, b_batch, c_batch;
-    // what happens to C before it is stored; not together with accumulate, nor in f64
+    // what happens to C before it is stored; not together with accumulate, nor in f64 or i64
     const float *bias; // n values, one per column
     enum gemm_act act;
     void *slope; // derivative of the activation, like C; NULL: nobody asks

@@ -2,16 +2,19 @@
 //
 // A tensor is a header (shape, strides) over a storage (memory with a version number). A node is
 // one recorded call of an operation. The tape of a thread is three stacks (tensors, nodes, a bump
-// arena for the nodes); a scope is a mark on each of them.
+// arena for the nodes); a scope is a mark on each of them. A tensor's history is the node that made
+// it; a write in place gives it another one (history.c).
 #pragma once
 
 #include "base/assert.h"
 #include "base/mem.h"
 #include "tensor/tensor.h"
+#include <stdatomic.h>
 
 struct storage {
     int refs;
     uint32_t version;  // counts writes in place
+    uint32_t history;  // counts those that gave a tensor another history, and the ends of those
     uint16_t class_id; // of the allocator
     bool borrowed;     // memory of the user; no slack behind it
     size_t n_bytes;
@@ -51,10 +54,15 @@ struct node {
     const struct origin *origin;
     uint8_t n_in, n_out, state;
     bool tracked;         // takes part in backward
+    bool no_grad;         // gradients were off when it was called
+    bool renews;          // out[0] existed before: see history.c
     int index;            // on the tape
     det_tensor **in;      // n_in, each may be NULL if the operation allows it; references held
     uint32_t *in_version; // of the storages when the node ran
+    bool *in_wants;       // whether the input required a gradient when the node was recorded
     uint32_t out_version; // of out[0]
+    uint32_t out_history;
+    struct node *before; // of a node that renews: what had made out[0] until then
     det_tensor
         *out[NODE_MAX_OUT]; // not references: outputs outlive their node or die with the scope
     det_tensor *aux[NODE_MAX_AUX]; // kept for backward (masks, statistics); references held
@@ -80,19 +88,23 @@ struct attr_field {
 };
 
 enum op_flags {
-    OP_VIEW = 1,    // output shares the memory of input 0; forward only sets pointers
-    OP_DEFER = 2,   // waits for its consumer, which may absorb it
-    OP_PROMOTE = 4, // inputs are converted to their common type first
-    OP_FLOAT = 8,   // float inputs only: integers, all of them, are converted to f32
-    OP_F32 = 16,    // under autocast: bf16 inputs are converted to f32
-    OP_RANDOM = 32, // takes a number of the random stream
+    OP_VIEW = 1,     // output shares the memory of input 0; forward only sets pointers
+    OP_DEFER = 2,    // waits for its consumer, which may absorb it
+    OP_PROMOTE = 4,  // inputs are converted to their common type first
+    OP_FLOAT = 8,    // float inputs only: integers, all of them, are converted to f32
+    OP_F32 = 16,     // under autocast: bf16 inputs are converted to f32
+    OP_RANDOM = 32,  // takes a number of the random stream
+    OP_NUMBERS = 64, // not for bool, converted or not
 };
+
+enum { SAVES_OUT = 1 << 7 }; // in saves_for: output 0
 
 struct op {
     const char *name;
     uint8_t min_in, max_in; // inputs from min_in on may be NULL
     uint8_t flags;
     uint8_t saves_in;                // bit i: backward reads input i
+    uint8_t saves_for[2];            // what else it reads for the gradient of input 0, of input 1
     bool saves_out;                  // backward reads output 0
     int (*infer)(struct node *n);    // checks inputs, describes outputs: node_out()
     int (*prepare)(struct node *n);  // OP_DEFER: what must not wait, such as writes; NULL: nothing
@@ -122,10 +134,16 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
     op_apply(op, (det_tensor *const[]){__VA_ARGS__}, \
              sizeof((det_tensor *const[]){__VA_ARGS__}) / sizeof(det_tensor *), NULL, 0)
 
+// The type that operands of different types are converted to; NULLs do not count.
+det_dtype common_type(det_tensor *const *in, int n_in);
+
 // --- for infer
 
 // Fills the sticky error: "<op> '<module>': <message>". Returns code.
 int node_fail(const struct node *n, int code, const char *fmt, ...) DET_PRINTF(3, 4);
+
+// The type that tensors of several types have in common, as torch promotes them; NULL is skipped.
+det_dtype common_type(det_tensor *const *in, int n_in);
 
 // Describes the next output: row-major, or with the given strides. Returns 0 or a code.
 int node_out(struct node *n, det_dtype dtype, const int64_t *shape, int ndim);
@@ -138,6 +156,9 @@ int node_out_channels_last(struct node *n, det_dtype dtype, const int64_t *shape
 
 // Turns a negative dim into 0 .. ndim-1; fails naming the range.
 int node_dim(const struct node *n, int64_t dim, int ndim, int *out);
+
+// Whether a number can become an element: not if an integer type cannot hold it.
+bool dtype_holds(det_dtype dtype, double value);
 
 // "(64, 10)" in one of a few rotating buffers, for messages.
 const char *shape_text(const int64_t *shape, int ndim);
@@ -207,7 +228,7 @@ static inline bool tensor_is_dense(const det_tensor *t)
 
 static inline bool wants_grad(const struct node *n, int i)
 {
-    return i < n->n_in && n->in[i] && n->in[i]->requires_grad;
+    return i < n->n_in && n->in_wants[i];
 }
 
 // Gradient that arrived for output i; NULL if nobody sent one.
@@ -248,10 +269,15 @@ struct tape {
     struct chunk *spare_chunks; // emptied by a scope's end, used by the next one
     int n_pending;
     bool no_grad, autocast;
+    bool has_merged;  // some node may be NODE_ABSORBED
+    bool has_renewed; // some tensor got another history since the thread began
     const struct origin *origin;
     det_rng_state rng;
     det_tensor *one; // the gradient that most backward passes start with; NULL until then
-    det_err err;     // if tape_failed()
+    det_warning_handler warning;
+    char **warned; // n_warned places, each a text of its own
+    int n_warned;
+    det_err err; // if tape_failed()
 };
 
 extern THREAD_LOCAL struct tape *thread_tape; // NULL before the first use
@@ -266,9 +292,32 @@ struct scope_mark scope_mark(const struct tape *tape);
 void scope_pop(struct tape *tape, const struct scope_mark *to); // ends all that began later
 int node_allocate(struct node *n);                              // memory for its outputs
 void tape_finish(struct tape *tape);                            // runs all pending nodes
+bool node_can_run(const struct node *n); // it has not yet, and its inputs are as they were
+// Computes the results that were merged into others and read s, while they still can be.
+void finish_merged(struct tape *tape, const struct storage *s);
+// Runs what was put off before n and reads the memory of its input i, which n is going to change.
+void finish_readers(const struct node *n, int i);
+
+// --- history: see history.c
+
+static inline bool is_differentiable_view(const struct node *n)
+{
+    return n && (n->op->flags & OP_VIEW) && n->op->backward;
+}
+
+// What t looks at: t itself if it is no view, or only one without history (det_detach).
+det_tensor *tensor_base(det_tensor *t);
+// From now on t, which exists, is what op made of in, which has t in it. attr is copied.
+struct node *tensor_renew(det_tensor *t, const struct op *op, det_tensor *const *in, int n_in,
+                          const void *attr, size_t attr_bytes);
+// Brings the history of a view up to date with that of its base. An error if it cannot be.
+void view_renew(det_tensor *t);
+// Nodes from index `first` on are about to go: the tensors that they renewed lose their history.
+void forget_renewals(struct tape *tape, int first);
 
 // --- allocator
 
+extern atomic_bool has_borrowed; // somebody has called storage_borrow
 struct storage *storage_borrow(void *data, size_t n_bytes);
 det_tensor *header_new(void); // refs = 1, all else zero but shape and strides
 void header_free(det_tensor *t);

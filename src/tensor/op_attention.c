@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { IN_Q, IN_K, IN_V, IN_MASK };
-enum { AUX_LSE }; // (batch, queries), f32 or f64
+enum { AUX_ROWS }; // (batch, queries), f32 or f64
 
 // --- shapes
 
@@ -152,9 +152,9 @@ static int attention_forward(struct node *n)
     struct attention a = {0};
     det_dtype type = compute_type(n);
     int rc = call_init(n, &a);
-    if (!rc) a.lse = tensor_new(type, (const int64_t[]){a.n_batch, a.queries}, 2);
-    n->aux[AUX_LSE] = a.lse;
-    if (!rc && !a.lse) rc = DET_ENOMEM;
+    if (!rc) a.rows = tensor_new(DET_F32, (const int64_t[]){2, a.n_batch, a.queries}, 3);
+    n->aux[AUX_ROWS] = a.rows;
+    if (!rc && !a.rows) rc = DET_ENOMEM;
     if (!rc && !a.keys)
         memset(a.out->data, 0, a.out->storage->n_bytes); // sums of nothing
     else if (!rc && a.out->numel)
@@ -197,7 +197,7 @@ static int attention_backward(struct node *n)
     struct attention a = {0};
     det_dtype type = compute_type(n);
     int rc = call_init(n, &a);
-    a.lse = n->aux[AUX_LSE];
+    a.rows = n->aux[AUX_ROWS];
     a.g = dense_rows(out_grad(n, 0));
     a.gq = new_like(n->in[IN_Q]);
     a.gk = new_like(n->in[IN_K]);

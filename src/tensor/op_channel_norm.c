@@ -43,8 +43,6 @@ static int batch_norm_infer(struct node *n)
         return node_fail(n, DET_ESHAPE, "wants to add what is shaped like %s, got %s",
                          TENSOR_TEXT(x), TENSOR_TEXT(skip));
     if ((skip || a->relu) && x->dtype == DET_F64) return node_fail(n, DET_EDTYPE, "not for f64");
-    if (!a->eps) a->eps = 1e-5;
-    if (!a->momentum) a->momentum = 0.1;
     int rc = channel_infer(n);
     if (!rc) rc = check_channels(n, NORM_RUNNING_MEAN, "running_mean");
     return rc ? rc : check_channels(n, NORM_RUNNING_VAR, "running_var");
@@ -53,6 +51,7 @@ static int batch_norm_infer(struct node *n)
 static const struct attr_field batch_norm_attrs[] = {
     {"training", ATTR_BOOL, offsetof(struct channel_attr, training)},
     {"eps", ATTR_REAL, offsetof(struct channel_attr, eps)},
+    {"momentum", ATTR_REAL, offsetof(struct channel_attr, momentum)},
     {"relu", ATTR_BOOL, offsetof(struct channel_attr, relu)},
     {NULL, 0, 0},
 };
@@ -69,8 +68,10 @@ static const char *const batch_norm_cases[] = {
     "x:f[40,19] w:f[19] b:f[19] m:w[19] v:w[19]; training=1 eps=0.001; " BATCH_NORM,
     "x:f[a,C,5] w:f[C] b:f[C] m:w[C] v:w[C]; training=1 eps=0.001; " BATCH_NORM,
     "x:f[3,33,16,18] w:f[33] b:f[33] m:w[33] v:w[33]; training=1 eps=0.001; " BATCH_NORM,
-    "x:f[B,c,a,d] - - m:w[c] v:w[c]; training=0; F.batch_norm(x, m, v)",
-    "x:f[B,c,a,d] - b:f[c] - -; training=1; F.batch_norm(x, None, None, None, b, True)",
+    "x:f[0,C] w:f[C] b:f[C] m:w[C] v:w[C]; training=1 eps=0.001; " BATCH_NORM,
+    "x:f[a,C,0] w:f[C] b:f[C] m:w[C] v:w[C]; training=0 eps=0.001; " BATCH_NORM,
+    "x:f[B,c,a,d] - - m:w[c] v:w[c]; training=0 eps=0.00001; F.batch_norm(x, m, v)",
+    "x:f[B,c,a,d] - b:f[c] - -; training=1 eps=0.00001; F.batch_norm(x, None, None, None, b, True)",
     NULL};
 const struct op op_batch_norm = {.name = "batch_norm",
                                  .max_in = 5,
@@ -219,10 +220,12 @@ static const struct attr_field group_norm_attrs[] = {
     {NULL, 0, 0},
 };
 static const char *const group_norm_cases[] = {
+    "x:f[0,6,b] w:f[6] b:f[6]; n_groups=3 eps=0.001; F.group_norm(x, 3, w, b, eps)",
     "x:f[a,3*c,b,D] w:f[3*c] b:f[3*c]; n_groups=3 eps=0.001; F.group_norm(x, 3, w, b, eps)",
     "x:f[a,3*c,D] w:f[3*c] -; n_groups=3; F.group_norm(x, 3, w)",
     "x:f[A,20] - b:f[20]; n_groups=2; F.group_norm(x, 2) + b",
-    "x:f[2,32,17,20] w:f[32] b:f[32]; n_groups=8; F.group_norm(x, 8, w, b)", NULL};
+    "x:f[2,32,17,20] w:f[32] b:f[32]; n_groups=8; F.group_norm(x, 8, w, b)",
+    NULL};
 const struct op op_group_norm = {.name = "group_norm",
                                  .min_in = 1,
                                  .max_in = 3,

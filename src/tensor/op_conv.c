@@ -40,7 +40,8 @@ static int conv_check_dims(struct node *n)
 {
     const det_tensor *x = n->in[0], *w = n->in[1];
     if (x->ndim != 4)
-        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
+        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W) or (C, H, W)",
+                         TENSOR_TEXT(x));
     if (w->ndim != 4) return node_fail(n, DET_ESHAPE, "weight is %s, wants 4 dims", TENSOR_TEXT(w));
     return 0;
 }
@@ -254,7 +255,7 @@ const struct op op_conv2d = {.name = "conv2d",
                              .min_in = 2,
                              .max_in = 3,
                              .flags = OP_DEFER,
-                             .saves_in = 3,
+                             .saves_for = {2, 1},
                              .infer = conv_infer,
                              .forward = conv_forward_op,
                              .backward = conv_backward_op,
@@ -296,7 +297,7 @@ const struct op op_conv_relu = {.name = "conv_relu",
                                 .min_in = 2,
                                 .max_in = 3,
                                 .flags = OP_DEFER,
-                                .saves_in = 3,
+                                .saves_for = {2, 1},
                                 .saves_out = true,
                                 .infer = conv_infer,
                                 .forward = conv_relu_forward,
@@ -320,24 +321,67 @@ static struct conv_attr attr_of(const det_conv_opts *o)
                               .groups = o->groups};
 }
 
+// --- integers: no layer has such, but torch does it
+
+static int integers_infer(struct node *n)
+{
+    struct conv s;
+    int rc = conv_describe(n, &s);
+    return rc ? rc : node_out_channels_last(n, DET_I64, (int64_t[]){s.n, s.oc, s.oh, s.ow});
+}
+
+static int integers_forward(struct node *n)
+{
+    struct conv s;
+    int rc = conv_describe(n, &s);
+    det_tensor *x = tensor_converted(n->in[0], DET_I64, CHANNELS_LAST);
+    det_tensor *w = tensor_converted(n->in[1], DET_I64, ROW_MAJOR);
+    det_tensor *b = n->in[2] ? tensor_converted(n->in[2], DET_I64, ROW_MAJOR) : NULL;
+    if (!rc && !tape_failed())
+        plain_forward_i64(&s, x->data, w->data, b ? b->data : NULL, n->out[0]->data);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(b);
+    return rc;
+}
+
+static const char *const conv_integers_cases[] = {
+    "x:i9[2,4,5,6] w:i9[6,2,3,3] b:i9[6]; stride=2 padding=1 groups=2; "
+    "F.conv2d(x, w, b, 2, 1, 1, 2)",
+    NULL};
+const struct op op_conv_integers = {.name = "conv_integers",
+                                    .min_in = 2,
+                                    .max_in = 3,
+                                    .infer = integers_infer,
+                                    .forward = integers_forward,
+                                    .attrs = conv_attrs,
+                                    .cases = conv_integers_cases};
+
+// Integers are summed in i64 and then cut to their type.
+static det_tensor *convolved(struct conv_attr a, det_tensor *x, det_tensor *w, det_tensor *b)
+{
+    bool integers = x && w && !dtype_is_float((det_dtype)x->dtype) && x->dtype == w->dtype;
+    if (!integers || (b && b->dtype != x->dtype)) return OP_APPLY(&op_conv2d, a, x, w, b);
+    return det_to(OP_APPLY(&op_conv_integers, a, x, w, b), (det_dtype)x->dtype);
+}
+
 det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
-    struct conv_attr a = attr_of(&o);
-    return OP_APPLY(&op_conv2d, a, x, w, b);
+    return without_batch(x, 4, convolved(attr_of(&o), with_batch(x, 4), w, b));
 }
 
 det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
-    if (x && x->ndim != 3 && !tape_failed())
-        det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L)", TENSOR_TEXT(x));
+    if (x && x->ndim != 3 && x->ndim != 2 && !tape_failed())
+        det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L) or (C, L)", TENSOR_TEXT(x));
     if (w && w->ndim != 3 && !tape_failed())
         det_raise(DET_ESHAPE, "conv1d: weight is %s, wants (OC, C, K)", TENSOR_TEXT(w));
     struct conv_attr a = {.stride = {1, o.stride[0]},
                           .padding = {0, o.padding[0]},
                           .dilation = {1, o.dilation[0]},
                           .groups = o.groups};
-    det_tensor *x4 = det_unsqueeze(x, 2), *w4 = det_unsqueeze(w, 2);
-    return det_squeeze(OP_APPLY(&op_conv2d, a, x4, w4, b), 2);
+    det_tensor *x4 = det_unsqueeze(with_batch(x, 3), 2), *w4 = det_unsqueeze(w, 2);
+    return without_batch(x, 3, det_squeeze(convolved(a, x4, w4, b), 2));
 }
 
 // --- conv_transpose2d: the gradient of a convolution, used forwards
@@ -451,7 +495,7 @@ static const char *const conv_transpose2d_cases[] = {
 const struct op op_conv_transpose2d = {.name = "conv_transpose2d",
                                        .min_in = 2,
                                        .max_in = 3,
-                                       .saves_in = 3,
+                                       .saves_for = {2, 1},
                                        .infer = transpose_infer,
                                        .forward = transpose_forward,
                                        .backward = transpose_backward,
@@ -461,5 +505,5 @@ const struct op op_conv_transpose2d = {.name = "conv_transpose2d",
 det_tensor *det_conv_transpose2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
     struct conv_attr a = attr_of(&o);
-    return OP_APPLY(&op_conv_transpose2d, a, x, w, b);
+    return without_batch(x, 4, OP_APPLY(&op_conv_transpose2d, a, with_batch(x, 4), w, b));
 }

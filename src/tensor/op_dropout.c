@@ -163,7 +163,7 @@ const struct op op_dropout_channels = {.name = "dropout_channels",
 static det_tensor *dropout_call(const struct op *op, det_tensor *x, double p, bool training)
 {
     struct dropout_attr a = {.p = p};
-    bool unchanged = !training || p == 0;
+    bool unchanged = (!training && p >= 0 && p <= 1) || p == 0;
     return x && unchanged ? x : OP_APPLY(op, a, x);
 }
 

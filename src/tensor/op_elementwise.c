@@ -77,9 +77,29 @@ static int unary_backward_as(struct node *n, enum unary_id id, enum unary_saves 
 #include "tensor/kernels/unary.def"
 #undef UNARY
 
+// As in torch: activations are for floats, some functions for numbers, that is, not for bool. All
+// others make f32 of integers that they have no loop for.
+static bool refuses(enum unary_id id, det_dtype dtype)
+{
+    static const bool floats_only[N_UNARY] = {
+        [UNARY_selu] = true,       [UNARY_silu] = true,      [UNARY_mish] = true,
+        [UNARY_gelu] = true,       [UNARY_gelu_tanh] = true, [UNARY_hardsigmoid] = true,
+        [UNARY_hardswish] = true,  [UNARY_elu] = true,       [UNARY_softplus] = true,
+        [UNARY_leaky_relu] = true, [UNARY_logsigmoid] = true};
+    static const bool numbers_only[N_UNARY] = {
+        [UNARY_neg] = true,   [UNARY_abs] = true,   [UNARY_floor] = true, [UNARY_ceil] = true,
+        [UNARY_round] = true, [UNARY_trunc] = true, [UNARY_relu] = true,  [UNARY_softsign] = true};
+    if (dtype_is_float(dtype)) return false;
+    return floats_only[id] || (dtype == DET_BOOL && numbers_only[id]);
+}
+
 static det_tensor *unary_call(const struct op *op, enum unary_id id, det_tensor *x, double a,
                               double b)
 {
+    if (x && refuses(id, (det_dtype)x->dtype)) {
+        det_raise(DET_EDTYPE, "%s: not for %s", op->name, det_dtype_name((det_dtype)x->dtype));
+        return NULL;
+    }
     if (x && !ew_unary(id, (det_dtype)x->dtype)) x = det_to(x, DET_F32); // integers, as torch
     struct unary_attr attr = {.a = a, .b = b};
     return OP_APPLY(op, attr, x);
@@ -100,7 +120,6 @@ UNARY_PUBLIC(log1p)
 UNARY_PUBLIC(log2)
 UNARY_PUBLIC(sqrt)
 UNARY_PUBLIC(rsqrt)
-UNARY_PUBLIC(square)
 UNARY_PUBLIC(reciprocal)
 UNARY_PUBLIC(sin)
 UNARY_PUBLIC(cos)
@@ -109,7 +128,6 @@ UNARY_PUBLIC(tanh)
 UNARY_PUBLIC(sigmoid)
 UNARY_PUBLIC(erf)
 UNARY_PUBLIC(relu)
-UNARY_PUBLIC(relu6)
 UNARY_PUBLIC(selu)
 UNARY_PUBLIC(silu)
 UNARY_PUBLIC(mish)
@@ -139,15 +157,50 @@ det_tensor *det_softplus(det_tensor *x, double beta, double threshold)
     return unary_call(&op_softplus, UNARY_softplus, x, beta, threshold);
 }
 
+det_tensor *det_square(det_tensor *x)
+{
+    if (x && x->dtype == DET_BOOL) x = det_to(x, DET_I64);
+    return unary_call(&op_square, UNARY_square, x, 0, 0);
+}
+
+// Of integers: exact, in their own type, unless a bound is a fraction.
+static det_tensor *clamp_integers(det_tensor *x, double min, double max)
+{
+    det_dtype dtype = x->dtype == DET_BOOL ? DET_I64 : (det_dtype)x->dtype;
+    if (min != trunc(min) || max != trunc(max)) return det_clamp(det_to(x, DET_F32), min, max);
+    det_tensor *wide = det_to(x, DET_I64);
+    if (min > -0x1p63) wide = det_maximum_scalar(wide, min);
+    if (max < 0x1p63) wide = det_minimum_scalar(wide, max);
+    return det_to(wide, dtype);
+}
+
+// hardtanh and relu6. Of integers: in their own type, always.
+static det_tensor *limited(const struct op *op, enum unary_id id, det_tensor *x, double min,
+                           double max)
+{
+    if (!x || dtype_is_float((det_dtype)x->dtype)) return unary_call(op, id, x, min, max);
+    bool is_signed = x->dtype == DET_I64 || x->dtype == DET_I32;
+    if (x->dtype == DET_BOOL || (!is_signed && (min < 0 || max < 0))) {
+        det_raise(DET_EDTYPE, "%s: not for %s between %g and %g", op->name,
+                  det_dtype_name((det_dtype)x->dtype), min, max);
+        return NULL;
+    }
+    return clamp_integers(x, trunc(min), trunc(max));
+}
+
+det_tensor *det_relu6(det_tensor *x)
+{
+    return limited(&op_relu6, UNARY_relu6, x, 0, 6);
+}
+
 det_tensor *det_hardtanh(det_tensor *x, double min, double max)
 {
-    return unary_call(&op_hardtanh, UNARY_hardtanh, x, min, max);
+    return limited(&op_hardtanh, UNARY_hardtanh, x, min, max);
 }
 
 det_tensor *det_clamp(det_tensor *x, double min, double max)
 {
-    if (x && !dtype_is_float((det_dtype)x->dtype))
-        return det_to(det_clamp(det_to(x, DET_F64), min, max), (det_dtype)x->dtype);
+    if (x && !dtype_is_float((det_dtype)x->dtype)) return clamp_integers(x, min, max);
     return unary_call(&op_clamp, UNARY_clamp, x, min, max);
 }
 
@@ -166,7 +219,7 @@ static int predicate_infer(struct node *n)
         ew_run(loop, (det_tensor *const[]){n->out[0], n->in[0]}, 2, NULL);                         \
         return 0;                                                                                  \
     }                                                                                              \
-    static const char *const fn##_cases[] = {"x:n[a,b,c]; ; " torch, NULL};                        \
+    static const char *const fn##_cases[] = {"x:n[a,b,c]; ; " torch, "x:i4[a,b]; ; " torch, NULL}; \
     const struct op op_##fn = {.name = #fn,                                                        \
                                .min_in = 1,                                                        \
                                .max_in = 1,                                                        \
@@ -234,11 +287,26 @@ static int compare_infer(struct node *n)
     return broadcast_out(n, DET_BOOL, 2);
 }
 
+static bool has_zero(det_tensor *t)
+{
+    static const char zero[8];
+    det_tensor *dense = tensor_row_major(t);
+    size_t size = dtype_size((det_dtype)t->dtype);
+    bool found = false;
+    for (int64_t i = 0; dense && i < t->numel && !found; i++)
+        found = !memcmp((const char *)dense->data + (size_t)i * size, zero, size);
+    tensor_release(dense);
+    return found;
+}
+
 static int binary_forward_as(struct node *n, enum binary_id id)
 {
-    ew_fn fn = ew_binary(id, (det_dtype)n->in[0]->dtype);
-    if (!fn)
-        return node_fail(n, DET_EDTYPE, "not for %s", det_dtype_name((det_dtype)n->in[0]->dtype));
+    det_dtype dtype = (det_dtype)n->in[0]->dtype;
+    ew_fn fn = ew_binary(id, dtype);
+    if (!fn) return node_fail(n, DET_EDTYPE, "not for %s", det_dtype_name(dtype));
+    bool divides = id == BINARY_fmod || id == BINARY_remainder;
+    if (divides && !dtype_is_float(dtype) && n->out[0]->numel && has_zero(n->in[1]))
+        return node_fail(n, DET_EINVAL, "division of %s by zero", det_dtype_name(dtype));
     ew_run(fn, (det_tensor *const[]){n->out[0], n->in[0], n->in[1]}, 3, NULL);
     return 0;
 }
@@ -287,7 +355,10 @@ static int div_backward(struct node *n)
 {
     det_tensor *ga = det_div(out_grad(n, 0), n->in[1]);
     give_broadcast(n, 0, ga);
-    if (wants_grad(n, 1)) give_broadcast(n, 1, det_neg(det_mul(ga, n->out[0])));
+    if (wants_grad(n, 1)) {
+        det_tensor *b = n->in[1], *quotient = det_div(det_div(n->in[0], b), b);
+        give_broadcast(n, 1, det_neg(det_mul(out_grad(n, 0), quotient)));
+    }
     return 0;
 }
 
@@ -301,22 +372,33 @@ static int pow_backward(struct node *n)
     }
     if (wants_grad(n, 1)) {
         det_tensor *d = det_mul(n->out[0], det_log(a));
-        give_broadcast(n, 1, det_mul(g, det_masked_fill(d, det_eq_scalar(a, 0), 0)));
+        det_tensor *zero = det_logical_and(det_eq_scalar(a, 0), det_ge_scalar(b, 0));
+        give_broadcast(n, 1, det_mul(g, det_masked_fill(d, zero, 0)));
     }
     return 0;
 }
 
-// Ties give half to each side, as torch.
-static int extreme_backward(struct node *n)
+// The smaller one gets nothing; ties give half to each side; next to a NaN both get all, as torch.
+static int extreme_backward(struct node *n, det_tensor *(*loses)(det_tensor *a, det_tensor *b))
 {
     det_tensor *g = out_grad(n, 0), *half = det_mul_scalar(g, 0.5), *zero = det_mul_scalar(g, 0);
     det_tensor *tie = det_eq(n->in[0], n->in[1]);
     for (int i = 0; i < 2; i++) {
         if (!wants_grad(n, i)) continue;
-        det_tensor *chosen = det_eq(n->in[i], n->out[0]);
-        give_broadcast(n, i, det_where(tie, half, det_where(chosen, g, zero)));
+        det_tensor *lost = loses(n->in[i], n->in[1 - i]);
+        give_broadcast(n, i, det_where(tie, half, det_where(lost, zero, g)));
     }
     return 0;
+}
+
+static int maximum_backward(struct node *n)
+{
+    return extreme_backward(n, det_lt);
+}
+
+static int minimum_backward(struct node *n)
+{
+    return extreme_backward(n, det_gt);
 }
 
 static int fmod_backward(struct node *n)
@@ -328,12 +410,22 @@ static int fmod_backward(struct node *n)
     return 0;
 }
 
+// a / b rounded down, exactly: floor(a / b) is 0 for -5 / infinity, where -1 is right, and 75 for
+// 7.5f / 0.1f, where 74 is.
+static det_tensor *floor_divide(det_tensor *a, det_tensor *b)
+{
+    det_tensor *rest = det_fmod(a, b), *down = det_ne(det_remainder(a, b), rest);
+    down = det_to(down, (det_dtype)a->dtype);
+    det_tensor *q = det_sub(det_round(det_div(det_sub(a, rest), b)), down);
+    return det_where(det_eq_scalar(b, 0), det_div(a, b), q);
+}
+
 static int remainder_backward(struct node *n)
 {
     det_tensor *g = out_grad(n, 0);
     give_broadcast(n, 0, g);
     if (wants_grad(n, 1))
-        give_broadcast(n, 1, det_neg(det_mul(g, det_floor(det_div(n->in[0], n->in[1])))));
+        give_broadcast(n, 1, det_neg(det_mul(g, floor_divide(n->in[0], n->in[1]))));
     return 0;
 }
 
@@ -346,46 +438,46 @@ static int atan2_backward(struct node *n)
     return 0;
 }
 
-#define BINARY_ROW(fn, row_flags, row_infer, saves, saves_result, row_backward, ...) \
-    static int fn##_forward(struct node *n)                                          \
-    {                                                                                \
-        return binary_forward_as(n, BINARY_##fn);                                    \
-    }                                                                                \
-    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                     \
-    const struct op op_##fn = {.name = #fn,                                          \
-                               .min_in = 2,                                          \
-                               .max_in = 2,                                          \
-                               .flags = row_flags,                                   \
-                               .saves_in = saves,                                    \
-                               .saves_out = saves_result,                            \
-                               .infer = row_infer,                                   \
-                               .forward = fn##_forward,                              \
-                               .backward = row_backward,                             \
-                               .cases = fn##_cases};                                 \
-    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                               \
-    {                                                                                \
-        return OP_APPLY0(&op_##fn, a, b);                                            \
+#define BINARY_ROW(fn, row_flags, row_infer, saves_for_a, saves_for_b, row_backward, ...) \
+    static int fn##_forward(struct node *n)                                               \
+    {                                                                                     \
+        return binary_forward_as(n, BINARY_##fn);                                         \
+    }                                                                                     \
+    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};                          \
+    const struct op op_##fn = {.name = #fn,                                               \
+                               .min_in = 2,                                               \
+                               .max_in = 2,                                               \
+                               .flags = row_flags,                                        \
+                               .saves_for = {saves_for_a, saves_for_b},                   \
+                               .infer = row_infer,                                        \
+                               .forward = fn##_forward,                                   \
+                               .backward = row_backward,                                  \
+                               .cases = fn##_cases};                                      \
+    det_tensor *det_##fn(det_tensor *a, det_tensor *b)                                    \
+    {                                                                                     \
+        return OP_APPLY0(&op_##fn, a, b);                                                 \
     }
-#define BOTH 3
+enum { SAVES_A = 1, SAVES_B = 2, SAVES_BOTH = 3 };
 BINARY_ROW(add, OP_PROMOTE, binary_infer, 0, 0, add_backward, "x:f[a,b,c] y:f[a,b,c]; ; x + y",
            "x:f[a,1,c] y:f[b,1]; ; x + y", "x:i9[a,b] y:i9[b]; ; x + y")
-BINARY_ROW(sub, OP_PROMOTE, binary_infer, 0, 0, sub_backward, "x:f[a,b,c] y:f[a,b,c]; ; x - y",
-           "x:f[b] y:f[a,b]; ; x - y")
-BINARY_ROW(mul, OP_PROMOTE, binary_infer, BOTH, 0, mul_backward, "x:f[a,b,c] y:f[a,b,c]; ; x * y",
-           "x:f[a,1,c] y:f[b,1]; ; x * y", "x:f[a] y:f[]; ; x * y")
-BINARY_ROW(div, OP_PROMOTE | OP_FLOAT, binary_infer, BOTH, 1, div_backward,
+BINARY_ROW(sub, OP_PROMOTE | OP_NUMBERS, binary_infer, 0, 0, sub_backward,
+           "x:f[a,b,c] y:f[a,b,c]; ; x - y", "x:f[b] y:f[a,b]; ; x - y")
+BINARY_ROW(mul, OP_PROMOTE, binary_infer, SAVES_B, SAVES_A, mul_backward,
+           "x:f[a,b,c] y:f[a,b,c]; ; x * y", "x:f[a,1,c] y:f[b,1]; ; x * y",
+           "x:f[a] y:f[]; ; x * y")
+BINARY_ROW(div, OP_PROMOTE | OP_FLOAT, binary_infer, SAVES_B, SAVES_BOTH, div_backward,
            "x:f[a,b,c] y:p[a,b,c]; ; x / y", "x:f[a,b] y:p[b]; ; x / y")
-BINARY_ROW(pow, OP_PROMOTE, binary_infer, BOTH, 1, pow_backward,
+BINARY_ROW(pow, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_A | SAVES_OUT, pow_backward,
            "x:p[a,b] y:f[a,b]; ; torch.pow(x, y)", "x:i5[a,b] y:i5[b]; ; torch.pow(x, y)")
-BINARY_ROW(maximum, OP_PROMOTE, binary_infer, BOTH, 1, extreme_backward,
+BINARY_ROW(maximum, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_BOTH, maximum_backward,
            "x:f[a,b,c] y:f[b,c]; ; torch.maximum(x, y)", "x:i3[a,b] y:i3[b]; ; torch.maximum(x, y)")
-BINARY_ROW(minimum, OP_PROMOTE, binary_infer, BOTH, 1, extreme_backward,
+BINARY_ROW(minimum, OP_PROMOTE, binary_infer, SAVES_BOTH, SAVES_BOTH, minimum_backward,
            "x:f[a,b,c] y:f[b,c]; ; torch.minimum(x, y)")
-BINARY_ROW(fmod, OP_PROMOTE, binary_infer, BOTH, 0, fmod_backward,
+BINARY_ROW(fmod, OP_PROMOTE, binary_infer, 0, SAVES_BOTH, fmod_backward,
            "x:f[a,b] y:p[b]; ; torch.fmod(x, y)")
-BINARY_ROW(remainder, OP_PROMOTE, binary_infer, BOTH, 0, remainder_backward,
+BINARY_ROW(remainder, OP_PROMOTE, binary_infer, 0, SAVES_BOTH, remainder_backward,
            "x:f[a,b] y:p[b]; ; torch.remainder(x, y)")
-BINARY_ROW(atan2, OP_PROMOTE | OP_FLOAT, binary_infer, BOTH, 0, atan2_backward,
+BINARY_ROW(atan2, OP_PROMOTE | OP_FLOAT, binary_infer, SAVES_BOTH, SAVES_BOTH, atan2_backward,
            "x:f[a,b] y:f[b]; ; torch.atan2(x, y)")
 BINARY_ROW(eq, OP_PROMOTE, compare_infer, 0, 0, NULL, "x:i4[a,b] y:i4[b]; ; torch.eq(x, y)")
 BINARY_ROW(ne, OP_PROMOTE, compare_infer, 0, 0, NULL, "x:i4[a,b] y:i4[b]; ; torch.ne(x, y)")
@@ -400,17 +492,25 @@ BINARY_ROW(logical_or, OP_PROMOTE, compare_infer, 0, 0, NULL,
 BINARY_ROW(logical_xor, OP_PROMOTE, compare_infer, 0, 0, NULL,
            "x:i2[a,b] y:i2[b]; ; torch.logical_xor(x, y)")
 
-// A number as the second argument: the type of a decides, except that a fraction makes floats of
-// integers.
+// A number as the second argument: the type of a decides, except that a fraction, or what no
+// integer can hold, makes floats of integers.
 static det_tensor *number_like(det_tensor *a, double b)
 {
     if (!a) return NULL;
-    bool whole = b == trunc(b);
+    bool whole = b == trunc(b) && fabs(b) < 0x1p63;
     det_dtype dtype = dtype_is_float((det_dtype)a->dtype) ? (det_dtype)a->dtype
                       : whole && a->dtype != DET_BOOL     ? (det_dtype)a->dtype
                       : whole                             ? DET_I64
                                                           : DET_F32;
     return det_full(dtype, DET_SCALAR, b);
+}
+
+// For operations whose result is never an integer.
+static det_tensor *float_like(det_tensor *a, double b)
+{
+    if (!a) return NULL;
+    bool is_float = dtype_is_float((det_dtype)a->dtype);
+    return det_full(is_float ? (det_dtype)a->dtype : DET_F32, DET_SCALAR, b);
 }
 
 #define SCALAR_BY_TENSOR(fn)                               \
@@ -428,12 +528,10 @@ static det_tensor *number_like(det_tensor *a, double b)
 SCALAR_BY_UNARY(add)
 SCALAR_BY_UNARY(sub)
 SCALAR_BY_UNARY(mul)
-SCALAR_BY_UNARY(div)
 SCALAR_BY_TENSOR(maximum)
 SCALAR_BY_TENSOR(minimum)
 SCALAR_BY_TENSOR(fmod)
 SCALAR_BY_TENSOR(remainder)
-SCALAR_BY_TENSOR(atan2)
 SCALAR_BY_TENSOR(eq)
 SCALAR_BY_TENSOR(ne)
 SCALAR_BY_TENSOR(lt)
@@ -444,11 +542,28 @@ SCALAR_BY_TENSOR(logical_and)
 SCALAR_BY_TENSOR(logical_or)
 SCALAR_BY_TENSOR(logical_xor)
 
+det_tensor *det_div_scalar(det_tensor *a, double b)
+{
+    if (a && dtype_is_float((det_dtype)a->dtype))
+        return unary_call(&op_div_scalar, UNARY_div_scalar, a, b, 0);
+    return det_div(a, float_like(a, b));
+}
+
+det_tensor *det_atan2_scalar(det_tensor *a, double b)
+{
+    return det_atan2(a, float_like(a, b));
+}
+
 det_tensor *det_pow_scalar(det_tensor *a, double b)
 {
     if (a && dtype_is_float((det_dtype)a->dtype)) {
         if (b == 2) return det_square(a);
         return unary_call(&op_pow_scalar, UNARY_pow_scalar, a, b, 0);
+    }
+    if (a && b < 0 && b > -0x1p63 && b == trunc(b)) {
+        det_raise(DET_EINVAL, "pow: %s to the power of %g; negative powers are for floats",
+                  det_dtype_name((det_dtype)a->dtype), b);
+        return NULL;
     }
     return det_pow(a, number_like(a, b));
 }
@@ -497,11 +612,19 @@ const struct op op_where = {.name = "where",
 
 det_tensor *det_where(det_tensor *condition, det_tensor *a, det_tensor *b)
 {
+    if (a && b && a->dtype != b->dtype) {
+        det_dtype dtype = common_type((det_tensor *const[]){a, b}, 2);
+        a = det_to(a, dtype);
+        b = det_to(b, dtype);
+    }
     return OP_APPLY0(&op_where, condition, a, b);
 }
 
 det_tensor *det_masked_fill(det_tensor *x, det_tensor *mask, double value)
 {
+    if (x && !dtype_holds((det_dtype)x->dtype, value))
+        det_raise(DET_EINVAL, "masked_fill: %g is no %s", value,
+                  det_dtype_name((det_dtype)x->dtype));
     det_tensor *fill = x ? det_full((det_dtype)x->dtype, DET_SCALAR, value) : NULL;
     return det_where(mask, fill, x);
 }

@@ -7,10 +7,15 @@
 
 static const struct attr_field dim_attrs[] = {{"dim", ATTR_INT, 0}, {NULL, 0, 0}};
 
+det_tensor *as_index(det_tensor *index)
+{
+    return index && index->dtype == DET_I32 ? det_to(index, DET_I64) : index;
+}
+
 static int want_index(const struct node *n, int i)
 {
     if (n->in[i]->dtype == DET_I64) return 0;
-    return node_fail(n, DET_EDTYPE, "index is %s, wants i64",
+    return node_fail(n, DET_EDTYPE, "index is %s, wants i64 or i32",
                      det_dtype_name((det_dtype)n->in[i]->dtype));
 }
 
@@ -175,7 +180,9 @@ const struct op op_index_select = {.name = "index_select",
 det_tensor *det_index_select(det_tensor *x, int dim, det_tensor *index)
 {
     int64_t d = dim;
-    return OP_APPLY(&op_index_select, d, x, index);
+    if (x && !x->ndim && index && index->numel == 1) // a number has one element, and stays one
+        return det_squeeze(det_index_select(det_unsqueeze(x, 0), dim, index), 0);
+    return OP_APPLY(&op_index_select, d, x, as_index(index));
 }
 
 static const struct attr_field embedding_attrs[] = {{"padding_idx", ATTR_INT, 0}, {NULL, 0, 0}};
@@ -224,7 +231,7 @@ const struct op op_embedding = {.name = "embedding",
 
 det_tensor *det_embedding(det_tensor *index, det_tensor *weight, int64_t padding_idx)
 {
-    return OP_APPLY(&op_embedding, padding_idx, index, weight);
+    return OP_APPLY(&op_embedding, padding_idx, as_index(index), weight);
 }
 
 // --- single elements: gather, scatter_add
@@ -352,7 +359,7 @@ const struct op op_gather = {.name = "gather",
 det_tensor *det_gather(det_tensor *x, int dim, det_tensor *index)
 {
     int64_t d = dim;
-    return OP_APPLY(&op_gather, d, x, index);
+    return OP_APPLY(&op_gather, d, x, as_index(index));
 }
 
 static int scatter_add_infer(struct node *n)
@@ -412,7 +419,7 @@ const struct op op_scatter_add = {.name = "scatter_add",
 det_tensor *det_scatter_add(det_tensor *x, int dim, det_tensor *index, det_tensor *src)
 {
     int64_t d = dim;
-    return OP_APPLY(&op_scatter_add, d, x, index, src);
+    return OP_APPLY(&op_scatter_add, d, x, as_index(index), src);
 }
 
 // --- one_hot
@@ -459,5 +466,5 @@ const struct op op_one_hot = {.name = "one_hot",
 det_tensor *det_one_hot(det_tensor *index, int64_t n_classes)
 {
     if (n_classes == -1 && det_numel(index) > 0) n_classes = (int64_t)det_item(det_max(index)) + 1;
-    return OP_APPLY(&op_one_hot, n_classes, index);
+    return OP_APPLY(&op_one_hot, n_classes, as_index(index));
 }

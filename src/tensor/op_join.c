@@ -17,23 +17,42 @@ static det_tensor part_of(const det_tensor *t, int dim, int64_t from, int64_t si
 
 static const struct attr_field dim_attrs[] = {{"dim", ATTR_INT, 0}, {NULL, 0, 0}};
 
+// Whatever the shape of the others, a tensor of shape (0,) adds nothing: a list that is still
+// empty.
+static bool is_nothing(const det_tensor *t)
+{
+    return t && t->ndim == 1 && !t->shape[0];
+}
+
+// The number of the input that says how many dims there are.
+static int first_part(const struct node *n)
+{
+    int i = 0;
+    while (i < n->n_in && is_nothing(n->in[i]))
+        i++;
+    return i < n->n_in ? i : 0;
+}
+
 static int concat_infer(struct node *n)
 {
-    const det_tensor *first = n->in[0];
+    int at = first_part(n);
+    const det_tensor *first = n->in[at];
+    if (!first) return node_fail(n, DET_EINVAL, "input %d is NULL", at);
     int64_t *dim = NODE_ATTR(n, int64_t), shape[DET_MAX_DIMS];
     int d, rc = node_dim(n, *dim, first->ndim, &d);
     if (rc) return rc;
     if (!first->ndim) return node_fail(n, DET_ESHAPE, "single numbers; use stack");
     memcpy(shape, first->shape, sizeof shape);
-    for (int i = 1; i < n->n_in; i++) {
+    for (int i = at + 1; i < n->n_in; i++) {
         const det_tensor *t = n->in[i];
         if (!t) return node_fail(n, DET_EINVAL, "input %d is NULL", i);
+        if (is_nothing(t)) continue;
         bool fits = t->ndim == first->ndim;
         for (int k = 0; fits && k < t->ndim; k++)
             fits = k == d || t->shape[k] == first->shape[k];
         if (!fits)
-            return node_fail(n, DET_ESHAPE, "input %d is %s, input 0 %s; dim %d may differ only", i,
-                             TENSOR_TEXT(t), TENSOR_TEXT(first), d);
+            return node_fail(n, DET_ESHAPE, "input %d is %s, input %d %s; dim %d may differ only",
+                             i, TENSOR_TEXT(t), at, TENSOR_TEXT(first), d);
         if (__builtin_add_overflow(shape[d], t->shape[d], &shape[d]))
             return node_fail(n, DET_ESHAPE, "the result is too large");
     }
@@ -46,6 +65,7 @@ static int concat_forward(struct node *n)
     int dim = (int)*NODE_ATTR(n, int64_t);
     int64_t at = 0;
     for (int i = 0; i < n->n_in; i++) {
+        if (is_nothing(n->in[i])) continue;
         det_tensor part = part_of(n->out[0], dim, at, n->in[i]->shape[dim]);
         ew_copy(&part, n->in[i]);
         at += n->in[i]->shape[dim];
@@ -58,6 +78,10 @@ static int concat_backward(struct node *n)
     int dim = (int)*NODE_ATTR(n, int64_t);
     int64_t at = 0;
     for (int i = 0; i < n->n_in; i++) {
+        if (is_nothing(n->in[i])) {
+            if (wants_grad(n, i)) give_grad(n, i, tensor_new_like(n->in[i]));
+            continue;
+        }
         int64_t size = n->in[i]->shape[dim];
         if (wants_grad(n, i))
             give_grad(n, i, tensor_ref(det_slice(out_grad(n, 0), dim, at, at + size, 1)));
@@ -74,6 +98,7 @@ static const char *const concat_cases[] = {
     "x:f[a,b] y:f[a,0]; dim=-1; torch.cat([x, y], -1)",
     "x:i9[a] y:f[b]; dim=0; torch.cat([x, y])",
     "x:b[a] y:b[b]; dim=0; torch.cat([x, y])",
+    "x:f[0] y:f[a,b] z:f[0] u:f[a,c]; dim=1; torch.cat([x, y, z, u], 1)",
     NULL};
 const struct op op_concat = {.name = "concat",
                              .min_in = 1,

@@ -20,6 +20,7 @@
 struct loss_attr {
     int64_t reduction; // det_reduction
     double p;          // beta of smooth_l1, delta of huber
+    const char *place; // where it is called from, if that is known
     enum loss_id id;
 };
 
@@ -40,9 +41,22 @@ static int loss_infer_as(struct node *n, enum loss_id id)
         return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
     if ((id == LOSS_smooth_l1 || id == LOSS_huber) && !(a->p > 0))
         return node_fail(n, DET_EINVAL, "beta is %g, wants more than 0", a->p);
+    if ((id == LOSS_bce || id == LOSS_bce_with_logits) && !same_shape(n->in[0], n->in[1]))
+        return node_fail(n, DET_ESHAPE, "input is %s, target %s; wants one shape",
+                         TENSOR_TEXT(n->in[0]), TENSOR_TEXT(n->in[1]));
     int64_t shape[DET_MAX_DIMS];
     int ndim, rc = node_broadcast(n, 2, shape, &ndim);
     return rc ? rc : node_out(n, dtype, shape, a->reduction == DET_NONE ? ndim : 0);
+}
+
+// (64, 1) and (64,) make (64, 64): every element is compared with every other one.
+static void warn_of_broadcast(const char *loss, const det_tensor *x, const det_tensor *t,
+                              const char *place)
+{
+    tensor_warn(place,
+                "%s: the input is %s, the target %s; they broadcast, which is rarely meant; give "
+                "both one shape",
+                loss, TENSOR_TEXT(x), TENSOR_TEXT(t));
 }
 
 // --- input and target as two dense arrays
@@ -68,28 +82,35 @@ static bool same_strides(const det_tensor *a, const det_tensor *b)
     return true;
 }
 
-// In one shape, that of both together.
-static struct operands operands_expanded(det_tensor *x, det_tensor *t)
+// The shape that both broadcast to, if they do. Returns the number of dims.
+static int joint_shape(const det_tensor *x, const det_tensor *t, int64_t *shape)
 {
-    int64_t shape[DET_MAX_DIMS];
     int ndim = MAX(x->ndim, t->ndim);
     for (int d = 1; d <= ndim; d++) {
         int64_t a = d <= x->ndim ? x->shape[x->ndim - d] : 1;
         int64_t b = d <= t->ndim ? t->shape[t->ndim - d] : 1;
         shape[ndim - d] = a == 1 ? b : a;
     }
+    return ndim;
+}
+
+static struct operands operands_expanded(det_tensor *x, det_tensor *t)
+{
+    int64_t shape[DET_MAX_DIMS];
+    int ndim = joint_shape(x, t, shape);
     return (struct operands){expanded(x, shape, ndim), expanded(t, shape, ndim)};
 }
 
 static int operands_init(struct operands *o, const struct node *n)
 {
     det_tensor *x = n->in[0], *t = n->in[1];
-    bool alike = same_shape(x, t) && same_strides(x, t);
-    bool any_order = NODE_ATTR(n, struct loss_attr)->reduction != DET_NONE;
-    if (alike && any_order && tensor_is_dense(x))
-        *o = (struct operands){tensor_ref(x), tensor_ref(t)};
-    else
-        *o = operands_expanded(x, t);
+    const struct loss_attr *a = NODE_ATTR(n, struct loss_attr);
+    bool as_they_are = same_shape(x, t);
+    if (!as_they_are)
+        warn_of_broadcast(n->op->name, x, t, a->place);
+    else // in any order, if it is the same for both and nobody sees it
+        as_they_are = a->reduction != DET_NONE && same_strides(x, t) && tensor_is_dense(x);
+    *o = as_they_are ? (struct operands){tensor_ref(x), tensor_ref(t)} : operands_expanded(x, t);
     return o->x && o->t ? 0 : DET_ENOMEM;
 }
 
@@ -321,39 +342,54 @@ LOSS_ROW(kl_div_log_loss, LOSS_kl_div_log, loss_forward,
          "x:f[a,B] t:f[a,B]; ; F.kl_div(x, t, log_target=True)",
          "x:f[a,B] t:f[a,B]; reduction=2; F.kl_div(x, t, log_target=True, reduction='none')")
 
-static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t, det_reduction r,
-                             double p)
+static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t,
+                             const det_loss_opts *o, double p)
 {
-    struct loss_attr a = {.reduction = r, .p = p};
+    struct loss_attr a = {.reduction = o->reduction, .p = p, .place = o->place};
     return OP_APPLY(op, a, x, t);
 }
-
-det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
-{
-    return loss_call(&op_mse_loss, x, t, o.reduction, 0);
-}
-
-det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
-{
-    return loss_call(&op_l1_loss, x, t, o.reduction, 0);
-}
-
-det_tensor *det_smooth_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
-{
-    return loss_call(&op_smooth_l1_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
-}
-
-det_tensor *det_huber_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
-{
-    return loss_call(&op_huber_loss, x, t, o.reduction, o.beta != 0 ? o.beta : 1);
-}
-
-// --- made of other operations
 
 static det_tensor *reduced(det_tensor *each, det_reduction r)
 {
     if (r == DET_NONE) return each;
     return r == DET_SUM ? det_sum(each) : det_mean(each);
+}
+
+det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_mse_loss, x, t, &o, 0);
+}
+
+det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    bool integers = x && t && !dtype_is_float(common_type((det_tensor *const[]){x, t}, 2));
+    if (integers) return reduced(det_abs(det_sub(x, t)), o.reduction);
+    return loss_call(&op_l1_loss, x, t, &o, 0);
+}
+
+det_tensor *det_smooth_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_smooth_l1_loss, x, t, &o, o.beta != 0 ? o.beta : 1);
+}
+
+det_tensor *det_huber_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
+{
+    return loss_call(&op_huber_loss, x, t, &o, o.beta != 0 ? o.beta : 1);
+}
+
+// --- made of other operations
+
+// Weights broadcast to the elements, never the other way round.
+static bool weight_fits(const char *loss, const char *name, const det_tensor *w,
+                        const det_tensor *x)
+{
+    bool fits = !w || !x || w->ndim <= x->ndim;
+    for (int d = 1; fits && w && x && d <= w->ndim; d++)
+        fits = w->shape[w->ndim - d] == 1 || w->shape[w->ndim - d] == x->shape[x->ndim - d];
+    if (!fits)
+        det_raise(DET_ESHAPE, "%s: %s is %s, which does not broadcast to the input, %s", loss, name,
+                  TENSOR_TEXT(w), TENSOR_TEXT(x));
+    return fits;
 }
 
 static det_tensor *weighted(det_tensor *each, const det_loss_opts *o)
@@ -369,13 +405,17 @@ static det_tensor *as_loss_input(det_tensor *x)
 
 det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    if (!o.weight) return loss_call(&op_bce_loss, x, t, o.reduction, 0);
-    return weighted(loss_call(&op_bce_loss, x, t, DET_NONE, 0), &o);
+    if (!o.weight) return loss_call(&op_bce_loss, x, t, &o, 0);
+    if (!weight_fits("bce_loss", "weight", o.weight, x)) return NULL;
+    det_loss_opts each = {.reduction = DET_NONE};
+    return weighted(loss_call(&op_bce_loss, x, t, &each, 0), &o);
 }
 
 // (1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x))
 static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *pos_weight)
 {
+    if (x && !dtype_is_float(det_dtype_of(pos_weight))) // 0 - 1 would be 255 in u8
+        pos_weight = det_to(pos_weight, (det_dtype)x->dtype);
     det_tensor *factor = det_add_scalar(det_mul(det_sub_scalar(pos_weight, 1), t), 1);
     det_tensor *negatives = det_mul(det_add_scalar(det_neg(t), 1), x);
     return det_sub(negatives, det_mul(factor, det_logsigmoid(x)));
@@ -383,18 +423,30 @@ static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *po
 
 det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    if (!o.weight && !o.pos_weight)
-        return loss_call(&op_bce_with_logits_loss, x, t, o.reduction, 0);
-    if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, DET_NONE, 0), &o);
+    det_loss_opts each = {.reduction = DET_NONE};
+    if (!weight_fits("bce_with_logits_loss", "weight", o.weight, x) ||
+        !weight_fits("bce_with_logits_loss", "pos_weight", o.pos_weight, x))
+        return NULL;
+    if (!o.weight && !o.pos_weight) return loss_call(&op_bce_with_logits_loss, x, t, &o, 0);
+    if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, &each, 0), &o);
+    if (x && t && !same_shape(x, t) && !tape_failed())
+        det_raise(DET_ESHAPE, "bce_with_logits_loss: input is %s, target %s; wants one shape",
+                  TENSOR_TEXT(x), TENSOR_TEXT(t));
     return weighted(bce_of_positives(as_loss_input(x), as_loss_input(t), o.pos_weight), &o);
 }
 
 det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     const struct op *op = o.log_target ? &op_kl_div_log_loss : &op_kl_div_loss;
-    if (!o.batch_mean) return loss_call(op, x, t, o.reduction, 0);
+    if (x && t && !(dtype_is_float((det_dtype)x->dtype) && dtype_is_float((det_dtype)t->dtype))) {
+        det_raise(DET_EDTYPE, "kl_div_loss: input is %s, target %s; wants floats",
+                  det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)t->dtype));
+        return NULL;
+    }
+    if (!o.batch_mean) return loss_call(op, x, t, &o, 0);
     double batch = x && x->ndim ? (double)x->shape[0] : 1;
-    return det_div_scalar(loss_call(op, x, t, DET_SUM, 0), batch);
+    o.reduction = DET_SUM;
+    return det_div_scalar(loss_call(op, x, t, &o, 0), batch);
 }
 
 static det_tensor *at_least_zero(det_tensor *x)
@@ -406,6 +458,7 @@ static det_tensor *at_least_zero(det_tensor *x)
 det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     x = as_loss_input(x);
+    if (x && t && !same_shape(x, t)) warn_of_broadcast("hinge_embedding_loss", x, t, o.place);
     double margin = o.margin != 0 ? o.margin : 1;
     det_tensor *zero = det_full(det_dtype_of(x), DET_SCALAR, 0);
     det_tensor *far = at_least_zero(det_add_scalar(det_neg(x), margin));
@@ -417,19 +470,33 @@ det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss
 det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                          det_loss_opts o)
 {
+    if (x1 && x2 && y && (x1->ndim != x2->ndim || x1->ndim != y->ndim)) {
+        det_raise(DET_ESHAPE, "margin_ranking_loss: %s, %s and %s; all want as many dims",
+                  TENSOR_TEXT(x1), TENSOR_TEXT(x2), TENSOR_TEXT(y));
+        return NULL;
+    }
     det_tensor *lead = det_mul(y, det_sub(as_loss_input(x1), as_loss_input(x2)));
-    return reduced(at_least_zero(det_add_scalar(det_neg(lead), o.margin)), o.reduction);
+    det_tensor *behind = det_neg(lead);
+    if (behind && !dtype_is_float((det_dtype)behind->dtype)) behind = det_to(behind, DET_F32);
+    return reduced(at_least_zero(det_add_scalar(behind, o.margin)), o.reduction);
 }
 
 static det_tensor *sum_of_squares(det_tensor *x)
 {
-    return det_add_scalar(det_sum_over(det_square(x), DET_DIMS(-1), false), 1e-12);
+    return det_add_scalar(det_sum_over(det_square(x), DET_DIMS(-1), false), (double)1e-12f);
 }
 
 // 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
 det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_tensor *y,
                                            det_loss_opts o)
 {
+    if (x1 && x2 && y && (y->ndim > 1 || x1->ndim != y->ndim + 1 || x2->ndim != y->ndim + 1)) {
+        det_raise(DET_ESHAPE,
+                  "cosine_embedding_loss: %s, %s and targets %s; wants (N, D), (N, D) and (N,), or "
+                  "(D,), (D,) and one number",
+                  TENSOR_TEXT(x1), TENSOR_TEXT(x2), TENSOR_TEXT(y));
+        return NULL;
+    }
     x1 = as_loss_input(x1);
     x2 = as_loss_input(x2);
     det_tensor *dot = det_sum_over(det_mul(x1, x2), DET_DIMS(-1), false);
@@ -440,11 +507,25 @@ det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_t
     return reduced(det_add(near, det_where(det_eq_scalar(y, -1), far, zero)), o.reduction);
 }
 
+static det_tensor *unit_vectors(det_tensor *x, int dim, double eps)
+{
+    return det_div(x, det_clamp(det_norm_over(x, 2, DET_DIMS(dim), true), eps, INFINITY));
+}
+
+// A vector that is broadcast along dim has the length of all its copies.
 det_tensor *det_cosine_similarity(det_tensor *a, det_tensor *b, int dim, double eps)
 {
-    det_tensor *unit_a =
-        det_div(a, det_clamp(det_norm_over(a, 2, DET_DIMS(dim), true), eps, INFINITY));
-    det_tensor *unit_b =
-        det_div(b, det_clamp(det_norm_over(b, 2, DET_DIMS(dim), true), eps, INFINITY));
-    return det_sum_over(det_mul(unit_a, unit_b), DET_DIMS(dim), false);
+    if (a && b && a->dtype != b->dtype) { // lengths want the digits of the result
+        det_dtype dtype = common_type((det_tensor *const[]){a, b}, 2);
+        a = det_to(a, dtype);
+        b = det_to(b, dtype);
+    }
+    if (a && b && !same_shape(a, b)) {
+        int64_t shape[DET_MAX_DIMS];
+        int ndim = joint_shape(a, b, shape);
+        a = det_expand(a, shape, ndim);
+        b = det_expand(b, shape, ndim);
+    }
+    det_tensor *product = det_mul(unit_vectors(a, dim, eps), unit_vectors(b, dim, eps));
+    return det_sum_over(product, DET_DIMS(dim), false);
 }

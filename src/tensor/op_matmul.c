@@ -3,6 +3,7 @@
 #include "tensor/gemm.h"
 #include "tensor/ops.h"
 
+#include "tensor/axes.h"
 #include "tensor/elementwise.h"
 #include "tensor/reduce.h"
 
@@ -75,11 +76,8 @@ static int linear_infer(struct node *n)
 static bool as_rows(const det_tensor *x, int64_t *row_stride)
 {
     int last = x->ndim - 1;
-    if (x->shape[last] > 1 && x->stride[last] != 1) return false;
-    *row_stride = last ? x->stride[last - 1] : x->shape[last];
-    for (int d = last - 1; d > 0; d--)
-        if (x->shape[d - 1] > 1 && x->stride[d - 1] != x->stride[d] * x->shape[d]) return false;
-    return true;
+    bool dense = x->shape[last] <= 1 || x->stride[last] == 1;
+    return dense && leading_dims_merge(x, last, row_stride);
 }
 
 static det_tensor *bias_as_f32(det_tensor *b)
@@ -100,11 +98,20 @@ static const det_tensor *input_rows(struct node *n, int64_t *row_stride)
     return n->aux[LINEAR_AUX_X];
 }
 
+// Rows of the last dim, which may be empty.
+static int64_t n_rows(const det_tensor *t)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < t->ndim - 1; d++)
+        rows *= t->shape[d];
+    return rows;
+}
+
 static int linear_forward(struct node *n)
 {
     const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
     det_tensor *w = n->in[1], *y = n->out[0];
-    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? y->numel / out : 0;
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = n_rows(y);
     const det_tensor *x = input_rows(n, &rs);
     if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_SLOPE] = tensor_new_like(y);
     det_tensor *bias = bias_as_f32(n->in[2]);
@@ -134,7 +141,7 @@ static int linear_backward_from(struct node *n, det_tensor *g)
 {
     const struct linear_attr *a = NODE_ATTR(n, struct linear_attr);
     det_tensor *x = n->in[0], *w = n->in[1];
-    int64_t rs, out = w->shape[0], in = w->shape[1], rows = out ? g->numel / out : 0;
+    int64_t rs, out = w->shape[0], in = w->shape[1], rows = n_rows(x);
     const det_tensor *x_rows = input_rows(n, &rs);
     int rc = 0;
     give_sum(n, 2, g, (1u << (g->ndim - 1)) - 1);
@@ -196,12 +203,14 @@ static const char *const linear_cases[] = {"x:f[A,b] w:f[C,b] b:f[C]; ; F.linear
                                            "x:f[70,90] w:f[110,90] b:f[110]; ; F.linear(x, w, b)",
                                            "x:f[33,17] w:f[300,17] b:f[300]; ; F.linear(x, w, b)",
                                            "x:f[40,2100] w:f[20,2100] b:f[20]; ; F.linear(x, w, b)",
+                                           "x:f[a,0] w:f[b,0] b:f[b]; ; F.linear(x, w, b)",
+                                           "x:f[0,a] w:f[b,a] b:f[b]; ; F.linear(x, w, b)",
                                            NULL};
 const struct op op_linear = {.name = "linear",
                              .min_in = 2,
                              .max_in = 3,
                              .flags = OP_DEFER,
-                             .saves_in = 3,
+                             .saves_for = {2, 1},
                              .infer = linear_infer,
                              .forward = linear_forward,
                              .backward = linear_backward,
@@ -209,43 +218,57 @@ const struct op op_linear = {.name = "linear",
 
 static const struct attr_field linear_act_attrs[] = {
     {"act", ATTR_INT, offsetof(struct linear_attr, act)}, {NULL, 0, 0}};
-static const char *const linear_act_cases[] = {
-    "x:f[A,b] w:f[C,b] b:f[C]; act=1; F.relu(F.linear(x, w, b))",
+#define LINEAR_ACT_ROW                                                    \
+    .min_in = 2, .max_in = 3, .saves_for = {2, 1}, .infer = linear_infer, \
+    .forward = linear_forward, .backward = linear_backward, .attrs = linear_act_attrs
+
+static const char *const linear_relu_cases[] = {
+    "x:f[A,b] w:f[C,b] b:f[C]; act=1; F.relu(F.linear(x, w, b))", NULL};
+const struct op op_linear_relu = {
+    .name = "linear_relu", LINEAR_ACT_ROW, .saves_out = true, .cases = linear_relu_cases};
+
+static const char *const linear_gelu_cases[] = {
     "x:f[A,b] w:f[C,b] b:f[C]; act=2; F.gelu(F.linear(x, w, b))",
     "x:f[70,90] w:f[110,90] b:f[110]; act=2; F.gelu(F.linear(x, w, b))", NULL};
-const struct op op_linear_act = {.name = "linear_act",
-                                 .min_in = 2,
-                                 .max_in = 3,
-                                 .saves_in = 3,
-                                 .saves_out = true,
-                                 .infer = linear_infer,
-                                 .forward = linear_forward,
-                                 .backward = linear_backward,
-                                 .attrs = linear_act_attrs,
-                                 .cases = linear_act_cases};
+const struct op op_linear_gelu = {
+    .name = "linear_gelu", LINEAR_ACT_ROW, .cases = linear_gelu_cases};
 
-static bool absorb_linear(struct node *consumer, const struct node *linear, enum gemm_act act)
+static bool absorb_linear(struct node *consumer, const struct node *linear, const struct op *op,
+                          enum gemm_act act)
 {
     struct linear_attr a = *NODE_ATTR(linear, struct linear_attr);
     if (linear->out[0]->dtype == DET_F64 || a.act) return false;
     a.act = act;
-    node_rewrite(consumer, &op_linear_act, linear->in, linear->n_in, &a, sizeof a);
+    node_rewrite(consumer, op, linear->in, linear->n_in, &a, sizeof a);
     return true;
 }
 
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer)
 {
-    return absorb_linear(consumer, producer, GEMM_ACT_RELU);
+    return absorb_linear(consumer, producer, &op_linear_relu, GEMM_ACT_RELU);
 }
 
 bool gelu_absorbs_linear(struct node *consumer, const struct node *producer)
 {
-    return absorb_linear(consumer, producer, GEMM_ACT_GELU);
+    return absorb_linear(consumer, producer, &op_linear_gelu, GEMM_ACT_GELU);
+}
+
+// Integers are multiplied as they are: no layer has such, but torch does it.
+static det_tensor *integer_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
+{
+    det_tensor *y = det_matmul(x, det_transpose(weight, 0, 1));
+    return bias ? det_add(y, bias) : y;
 }
 
 det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
 {
     struct linear_attr a = {0};
+    if (weight && weight->ndim == 2 && bias && bias->ndim < 2 &&
+        bias->numel == 1) // for all outputs
+        bias = det_expand(bias, &weight->shape[0], 1);
+    bool fits = x && weight && weight->ndim == 2 && x->dtype == weight->dtype &&
+                (!bias || (bias->ndim == 1 && bias->dtype == x->dtype));
+    if (fits && !dtype_is_float((det_dtype)x->dtype)) return integer_linear(x, weight, bias);
     return OP_APPLY(&op_linear, a, x, weight, bias);
 }
 
@@ -261,7 +284,8 @@ static int matmul_infer(struct node *n)
 {
     const det_tensor *a = n->in[0], *b = n->in[1];
     struct matmul_attr *attr = NODE_ATTR(n, struct matmul_attr);
-    int d = a->ndim, rc = want_floats(n, 2);
+    bool integers = a->dtype == DET_I64 && b->dtype == DET_I64;
+    int d = a->ndim, rc = integers ? 0 : want_floats(n, 2);
     if (rc) return rc;
     if (d < 2 || b->ndim != d || a->shape[d - 1] != b->shape[d - 2] ||
         memcmp(a->shape, b->shape, (size_t)(d - 2) * sizeof *a->shape) != 0)
@@ -276,30 +300,13 @@ static int matmul_infer(struct node *n)
     return node_out(n, attr->bf16 ? DET_BF16 : (det_dtype)a->dtype, shape, d);
 }
 
-// One stride for all batch dims together, if there is one.
-static bool batch_stride(const det_tensor *t, int64_t *stride)
-{
-    int64_t expected = -1;
-    *stride = 0;
-    for (int d = t->ndim - 3; d >= 0; d--) {
-        if (t->shape[d] == 1) continue;
-        if (expected < 0)
-            *stride = t->stride[d];
-        else if (t->stride[d] != expected)
-            return false;
-        expected = t->stride[d] * t->shape[d];
-    }
-    return true;
-}
-
 // t, or a row-major copy if its memory cannot be walked by gemm. Release it.
 static det_tensor *gemm_operand(det_tensor *t, int64_t *stride)
 {
     bool unit = t->stride[t->ndim - 1] == 1 || t->stride[t->ndim - 2] == 1;
-    if (unit && batch_stride(t, stride)) return tensor_ref(t);
-    det_tensor *copy = tensor_row_major(t);
-    if (copy && !batch_stride(copy, stride)) *stride = 0; // empty tensors
-    return copy;
+    if (unit && leading_dims_merge(t, t->ndim - 2, stride)) return tensor_ref(t);
+    *stride = t->shape[t->ndim - 2] * t->shape[t->ndim - 1];
+    return tensor_row_major(t);
 }
 
 static int matmul_forward(struct node *n)
@@ -346,11 +353,12 @@ static int matmul_backward(struct node *n)
 static const char *const matmul_cases[] = {
     "x:f[a,b] y:f[b,c]; ; x @ y",         "x:f[2,a,b] y:f[2,b,c]; ; x @ y",
     "x:f[65,130] y:f[130,70]; ; x @ y",   "x:f[3,2,40,33] y:f[3,2,33,20]; ; x @ y",
-    "x:f[16,2100] y:f[2100,20]; ; x @ y", NULL};
+    "x:f[16,2100] y:f[2100,20]; ; x @ y", "x:f[2,a,0] y:f[2,0,b]; ; x @ y",
+    "x:f[0,a,b] y:f[0,b,c]; ; x @ y",     NULL};
 const struct op op_matmul = {.name = "matmul",
                              .min_in = 2,
                              .max_in = 2,
-                             .saves_in = 3,
+                             .saves_for = {2, 1},
                              .infer = matmul_infer,
                              .forward = matmul_forward,
                              .backward = matmul_backward,
@@ -401,9 +409,9 @@ det_tensor *det_matmul(det_tensor *a, det_tensor *b)
                   TENSOR_TEXT(b));
         return NULL;
     }
-    if (!dtype_is_float((det_dtype)a->dtype) && a->dtype == b->dtype) { // exact up to 2^53
+    if (a->dtype == b->dtype && (a->dtype == DET_I32 || a->dtype == DET_U8)) {
         det_dtype dtype = (det_dtype)a->dtype;
-        return det_to(det_matmul(det_to(a, DET_F64), det_to(b, DET_F64)), dtype);
+        return det_to(det_matmul(det_to(a, DET_I64), det_to(b, DET_I64)), dtype);
     }
     bool row = a->ndim == 1, column = b->ndim == 1;
     if (row) a = det_unsqueeze(a, 0);

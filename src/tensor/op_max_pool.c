@@ -2,64 +2,27 @@
 // the relu around it.
 #include "tensor/fuse.h"
 #include "tensor/op_conv.h"
+#include "tensor/op_pool.h"
 
 #include "sys/pool.h"
 #include "tensor/kernels/kernels.h"
-
-struct pool_attr {
-    int64_t kernel[2], stride[2], padding[2]; // stride 0: kernel
-    bool ceil_mode;
-};
-
-static const struct attr_field pool_attrs[] = {
-    {"kernel", ATTR_PAIR, offsetof(struct pool_attr, kernel)},
-    {"stride", ATTR_PAIR, offsetof(struct pool_attr, stride)},
-    {"padding", ATTR_PAIR, offsetof(struct pool_attr, padding)},
-    {"ceil_mode", ATTR_BOOL, offsetof(struct pool_attr, ceil_mode)},
-    {NULL, 0, 0},
-};
 
 enum { POOL_AUX_WINNER, POOL_AUX_X }; // which pixel won; for bf16: x in f32
 
 // --- max_pool2d
 
-// Fills in the stride and computes the size of the result along dim i (0: height).
-static int pool_size(const struct node *n, int64_t size, int i, int64_t *out)
-{
-    struct pool_attr *a = NODE_ATTR(n, struct pool_attr);
-    int64_t k = a->kernel[i], p = a->padding[i];
-    if (!a->stride[i]) a->stride[i] = k;
-    int64_t s = a->stride[i];
-    if (k < 1 || s < 1 || p < 0 || p > k / 2 || k > INT32_MAX || s > INT32_MAX)
-        return node_fail(n, DET_EINVAL,
-                         "kernel %lld, stride %lld, padding %lld; padding may be half the kernel",
-                         (long long)k, (long long)s, (long long)p);
-    int64_t free = size + 2 * p - k;
-    if (free < 0)
-        return node_fail(n, DET_ESHAPE, "the window %lld is larger than the input %s with padding",
-                         (long long)k, TENSOR_TEXT(n->in[0]));
-    *out = (free + (a->ceil_mode ? s - 1 : 0)) / s + 1;
-    if ((*out - 1) * s >= size + p) (*out)--; // the last window must start inside
-    return 0;
-}
-
 static int pool_infer(struct node *n)
 {
     const det_tensor *x = n->in[0];
-    int64_t shape[4];
-    if (!dtype_is_float((det_dtype)x->dtype))
-        return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
-                         det_dtype_name((det_dtype)x->dtype));
-    if (x->ndim != 4)
-        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
-    shape[0] = x->shape[0], shape[1] = x->shape[1];
-    int rc = pool_size(n, x->shape[2], 0, &shape[2]);
-    if (!rc) rc = pool_size(n, x->shape[3], 1, &shape[3]);
-    return rc ? rc : node_out_channels_last(n, (det_dtype)x->dtype, shape);
+    int64_t size[2];
+    int rc = pool_out_size(n, size);
+    if (rc) return rc;
+    return node_out_channels_last(n, (det_dtype)x->dtype,
+                                  (const int64_t[]){x->shape[0], x->shape[1], size[0], size[1]});
 }
 
 struct pool_job {
-    const struct pool_attr *a;
+    const det_pool_opts *a;
     const det_tensor *x, *y; // f32, channels last
     det_tensor *winner;
     float *dx;
@@ -74,7 +37,7 @@ static void *winner_row(const struct pool_job *j, int64_t row)
 static void pool_piece(void *ctx, int row)
 {
     const struct pool_job *j = ctx;
-    const struct pool_attr *a = j->a;
+    const det_pool_opts *a = j->a;
     int64_t oh = j->y->shape[2], c = j->x->shape[1], h = j->x->shape[2], w = j->x->shape[3];
     bool narrow = j->winner->dtype == DET_U8;
     kernels->pool_row(&(struct pool_row){
@@ -96,7 +59,7 @@ static void pool_piece(void *ctx, int row)
 
 // f64, by the definition: the winner of result i (in channels-last order) as an index into the
 // input.
-static int32_t plain_winner(const struct pool_attr *a, const det_tensor *x, const det_tensor *y,
+static int32_t plain_winner(const det_pool_opts *a, const det_tensor *x, const det_tensor *y,
                             int64_t i)
 {
     const double *v = x->data;
@@ -119,7 +82,7 @@ static int plain_pool_forward(struct node *n)
     det_tensor **winner = &n->aux[POOL_AUX_WINNER];
     if (!*winner) *winner = tensor_new_ordered(DET_I32, y->shape, 4, CHANNELS_LAST);
     for (int64_t i = 0; x && *winner && i < y->numel; i++) {
-        int32_t at = plain_winner(NODE_ATTR(n, struct pool_attr), x, y, i);
+        int32_t at = plain_winner(NODE_ATTR(n, det_pool_opts), x, y, i);
         ((int32_t *)(*winner)->data)[i] = at;
         ((double *)y->data)[i] = ((const double *)x->data)[at];
     }
@@ -145,7 +108,7 @@ static int plain_pool_backward(struct node *n)
 static int pool_forward(struct node *n)
 {
     if (n->out[0]->dtype == DET_F64) return plain_pool_forward(n);
-    const struct pool_attr *a = NODE_ATTR(n, struct pool_attr);
+    const det_pool_opts *a = NODE_ATTR(n, det_pool_opts);
     det_tensor *x = tensor_converted(n->in[0], DET_F32, CHANNELS_LAST), *y = conv_result(n);
     det_dtype index = a->kernel[0] * a->kernel[1] <= 256 ? DET_U8 : DET_I32;
     if (!n->aux[POOL_AUX_WINNER])
@@ -164,7 +127,7 @@ static int pool_forward(struct node *n)
 static void pool_grad_piece(void *ctx, int image)
 {
     const struct pool_job *j = ctx;
-    const struct pool_attr *a = j->a;
+    const det_pool_opts *a = j->a;
     int64_t oh = j->y->shape[2], ow = j->y->shape[3];
     int64_t c = j->x->shape[1], h = j->x->shape[2], w = j->x->shape[3];
     bool narrow = j->winner->dtype == DET_U8;
@@ -196,7 +159,7 @@ static int pool_backward(struct node *n)
     det_tensor *g = tensor_converted(out_grad(n, 0), DET_F32, CHANNELS_LAST);
     det_tensor *dx = tensor_new_ordered(DET_F32, n->in[0]->shape, 4, CHANNELS_LAST);
     if (g && dx) {
-        struct pool_job j = {.a = NODE_ATTR(n, struct pool_attr),
+        struct pool_job j = {.a = NODE_ATTR(n, det_pool_opts),
                              .x = n->in[0],
                              .y = g,
                              .winner = n->aux[POOL_AUX_WINNER],
@@ -212,8 +175,10 @@ static const char *const max_pool2d_cases[] = {
     "x:f[a,3,8,6]; kernel=2; F.max_pool2d(x, 2)",
     "x:f[2,20,9,7]; kernel=3 stride=2 padding=1; F.max_pool2d(x, 3, 2, 1)",
     "x:f[2,3,9,7]; kernel=2,3 stride=1,2 padding=1,0; F.max_pool2d(x, (2,3), (1,2), (1,0))",
-    "x:f[2,3,9,8]; kernel=3 stride=2 ceil_mode=1; F.max_pool2d(x, 3, 2, ceil_mode=True)",
+    "x:f[2,3,9,8]; kernel=3 stride=2 ceil=1; F.max_pool2d(x, 3, 2, ceil_mode=True)",
     "x:f[1,3,20,18]; kernel=18; F.max_pool2d(x, 18)",
+    "x:f[2,5,3,2]; kernel=4,5 stride=2,4 padding=0,2 ceil=1; "
+    "F.max_pool2d(x, kernel, stride, padding, ceil_mode=True)",
     NULL};
 const struct op op_max_pool2d = {.name = "max_pool2d",
                                  .min_in = 1,
@@ -224,16 +189,12 @@ const struct op op_max_pool2d = {.name = "max_pool2d",
                                  .attrs = pool_attrs,
                                  .cases = max_pool2d_cases};
 
-det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts o)
+det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts opts)
 {
-    struct pool_attr a = {.kernel = {o.kernel[0], o.kernel[1] ? o.kernel[1] : o.kernel[0]},
-                          .stride = {o.stride[0], o.stride[1] ? o.stride[1] : o.stride[0]},
-                          .padding = {o.padding[0], o.padding[1] ? o.padding[1] : o.padding[0]},
-                          .ceil_mode = o.ceil_mode};
-    return OP_APPLY(&op_max_pool2d, a, x);
+    return without_batch(x, 4, OP_APPLY(&op_max_pool2d, opts, with_batch(x, 4)));
 }
 
-static bool windows_touch(const struct pool_attr *a) // side by side, without gaps or overlaps
+static bool windows_touch(const det_pool_opts *a) // side by side, without gaps or overlaps
 {
     return !a->padding[0] && !a->padding[1] && !a->ceil_mode && a->stride[0] == a->kernel[0] &&
            a->stride[1] == a->kernel[1];
@@ -241,7 +202,7 @@ static bool windows_touch(const struct pool_attr *a) // side by side, without ga
 
 bool pools_pairs(const struct node *pool)
 {
-    const struct pool_attr *a = NODE_ATTR(pool, struct pool_attr);
+    const det_pool_opts *a = NODE_ATTR(pool, det_pool_opts);
     return windows_touch(a) && a->kernel[0] == 2 && a->kernel[1] == 2;
 }
 
@@ -347,8 +308,7 @@ const struct op op_conv_pool = {.name = "conv_pool",
                                 .min_in = 2,
                                 .max_in = 3,
                                 .flags = OP_DEFER,
-                                .saves_in = 3,
-                                .saves_out = true,
+                                .saves_for = {2, 1},
                                 .infer = conv_pool_infer,
                                 .forward = conv_pool_forward,
                                 .backward = conv_pool_backward,
@@ -364,7 +324,7 @@ static const char *const conv_pool_relu_cases[] = {
 const struct op op_conv_pool_relu = {.name = "conv_pool_relu",
                                      .min_in = 2,
                                      .max_in = 3,
-                                     .saves_in = 3,
+                                     .saves_for = {2, 1},
                                      .saves_out = true,
                                      .infer = conv_pool_infer,
                                      .forward = conv_pool_forward,
@@ -376,7 +336,7 @@ const struct op op_conv_pool_relu = {.name = "conv_pool_relu",
 // Pooling and relu may change places: neither changes which pixel wins.
 static bool absorb_conv(struct node *consumer, const struct node *conv, bool relu)
 {
-    const struct pool_attr *a = NODE_ATTR(consumer, struct pool_attr);
+    const det_pool_opts *a = NODE_ATTR(consumer, det_pool_opts);
     struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
                                     .kernel = {a->kernel[0], a->kernel[1]},
                                     .relu = relu};

@@ -42,7 +42,7 @@ static int nll_infer_as(struct node *n, bool logits)
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
                          det_dtype_name((det_dtype)x->dtype));
     if (t->dtype != DET_I64)
-        return node_fail(n, DET_EDTYPE, "target is %s, wants i64",
+        return node_fail(n, DET_EDTYPE, "target is %s, wants i64, i32 or u8",
                          det_dtype_name((det_dtype)t->dtype));
     bool fits = x->ndim > 0 && t->ndim == x->ndim - 1;
     for (int d = 0; fits && d < t->ndim; d++)
@@ -401,7 +401,8 @@ static det_tensor *nll_call(const struct op *op, det_tensor *x, det_tensor *t,
     struct nll_attr a = {.reduction = o->reduction,
                          .ignore_index = o->use_ignore_index ? o->ignore_index : -100,
                          .label_smoothing = o->label_smoothing};
-    return OP_APPLY(op, a, x, t, o->weight);
+    if (t && t->dtype == DET_U8) t = det_to(t, DET_I64);
+    return OP_APPLY(op, a, x, as_index(t), o->weight);
 }
 
 det_tensor *det_nll_loss_with(det_tensor *input, det_tensor *target, det_loss_opts o)

@@ -1,29 +1,33 @@
-// Unit op_pool.c: average pooling, and the adaptive pools whose windows follow from the output
-// size.
-#include "tensor/ops.h"
+// Unit op_pool.c: sizes of pooled images, average pooling, and the adaptive pools whose windows
+// follow from the output size.
+#include "tensor/op_pool.h"
 #include "tensor/resample.h"
 
 #include "tensor/elementwise.h"
 #include "tensor/share.h"
 #include <math.h>
 
-// --- avg_pool2d
+// --- windows of a fixed size
 
-// Windows that would start in the padding behind the image do not count (ceil_mode only).
-static int64_t pooled_size(const det_pool_opts *o, int d, int64_t size)
+const struct attr_field pool_attrs[] = {
+    {"kernel", ATTR_PAIR, offsetof(det_pool_opts, kernel)},
+    {"stride", ATTR_PAIR, offsetof(det_pool_opts, stride)},
+    {"padding", ATTR_PAIR, offsetof(det_pool_opts, padding)},
+    {"ceil", ATTR_BOOL, offsetof(det_pool_opts, ceil_mode)},
+    {"exclude", ATTR_BOOL, offsetof(det_pool_opts, exclude_padding)},
+    {NULL, 0, 0},
+};
+
+static void pool_complete(det_pool_opts *o)
 {
-    int64_t room = size + 2 * o->padding[d] - o->kernel[d];
-    int64_t n = (room + (o->ceil_mode ? o->stride[d] - 1 : 0)) / o->stride[d] + 1;
-    if (o->ceil_mode && (n - 1) * o->stride[d] >= size + o->padding[d]) n--;
-    return room < 0 ? 0 : n;
+    if (!o->kernel[1]) o->kernel[1] = o->kernel[0];
+    if (!o->stride[1]) o->stride[1] = o->stride[0] ? o->stride[0] : o->kernel[1];
+    if (!o->stride[0]) o->stride[0] = o->kernel[0];
 }
 
-static int avg_pool_infer(struct node *n)
+static int pool_check(const struct node *n, const det_pool_opts *o)
 {
-    det_pool_opts *o = NODE_ATTR(n, det_pool_opts);
-    const det_tensor *x = n->in[0];
     for (int d = 0; d < 2; d++) {
-        if (!o->stride[d]) o->stride[d] = o->kernel[d];
         if (o->kernel[d] < 1 || o->stride[d] < 1 || MAX(o->kernel[d], o->stride[d]) > INT32_MAX)
             return node_fail(n, DET_EINVAL, "kernel %s, stride %s; wants positive sizes",
                              shape_text(o->kernel, 2), shape_text(o->stride, 2));
@@ -31,9 +35,46 @@ static int avg_pool_infer(struct node *n)
             return node_fail(n, DET_EINVAL, "padding %s; wants 0 to half of the kernel %s",
                              shape_text(o->padding, 2), shape_text(o->kernel, 2));
     }
-    bool is_image = x->ndim == 4;
-    return resample_infer(n, is_image ? pooled_size(o, 0, x->shape[2]) : 0,
-                          is_image ? pooled_size(o, 1, x->shape[3]) : 0);
+    return 0;
+}
+
+// ceil_mode: a window may hang over the end, but must start in the image or the padding before it.
+static int64_t pooled_size(const det_pool_opts *o, int d, int64_t size)
+{
+    int64_t room = size + 2 * o->padding[d] - o->kernel[d], stride = o->stride[d];
+    if (o->ceil_mode) room += stride - 1;
+    int64_t n = room < 0 ? 0 : room / stride + 1;
+    return o->ceil_mode && (n - 1) * stride >= size + o->padding[d] ? n - 1 : n;
+}
+
+int pool_out_size(struct node *n, int64_t out[2])
+{
+    det_pool_opts *o = NODE_ATTR(n, det_pool_opts);
+    const det_tensor *x = n->in[0];
+    pool_complete(o);
+    int rc = pool_check(n, o);
+    if (rc) return rc;
+    if (!dtype_is_float((det_dtype)x->dtype))
+        return node_fail(n, DET_EDTYPE, "input is %s, wants floats",
+                         det_dtype_name((det_dtype)x->dtype));
+    if (x->ndim != 4 || !x->shape[2] || !x->shape[3])
+        return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W) or (C, H, W)",
+                         TENSOR_TEXT(x));
+    for (int d = 0; d < 2; d++)
+        if ((out[d] = pooled_size(o, d, x->shape[2 + d])) < 1)
+            return node_fail(n, DET_ESHAPE,
+                             "the window %s is larger than the input %s with padding",
+                             shape_text(o->kernel, 2), TENSOR_TEXT(x));
+    return 0;
+}
+
+// --- avg_pool2d
+
+static int avg_pool_infer(struct node *n)
+{
+    int64_t size[2];
+    int rc = pool_out_size(n, size);
+    return rc ? rc : resample_infer(n, size[0], size[1], 1);
 }
 
 static int64_t avg_window(const struct axis *a, int64_t o, int64_t *first, double *weight)
@@ -69,14 +110,6 @@ static int avg_pool_backward(struct node *n)
     return resample_backward(n, avg_window, most);
 }
 
-static const struct attr_field avg_pool_attrs[] = {
-    {"kernel", ATTR_PAIR, offsetof(det_pool_opts, kernel)},
-    {"stride", ATTR_PAIR, offsetof(det_pool_opts, stride)},
-    {"padding", ATTR_PAIR, offsetof(det_pool_opts, padding)},
-    {"ceil", ATTR_BOOL, offsetof(det_pool_opts, ceil_mode)},
-    {"exclude", ATTR_BOOL, offsetof(det_pool_opts, exclude_padding)},
-    {NULL, 0, 0},
-};
 #define AVG_POOL "F.avg_pool2d(x, kernel, stride, padding, bool(ceil), not exclude)"
 static const char *const avg_pool_cases[] = {
     "x:f[a,c,H,W]; kernel=2,3; F.avg_pool2d(x, kernel)",
@@ -84,6 +117,8 @@ static const char *const avg_pool_cases[] = {
     "x:f[a,c,H,W]; kernel=3,4 stride=2,3 padding=1,2 ceil=1 exclude=1; " AVG_POOL,
     "x:f[a,c,H,W]; kernel=3,3 stride=2,2 padding=1,0 ceil=1 exclude=0; " AVG_POOL,
     "x:f[2,83,14,14]; kernel=2,2; F.avg_pool2d(x, 2)",
+    "x:f[a,c,3,2]; kernel=4,5 stride=2,4 padding=0,2 ceil=1 exclude=0; " AVG_POOL,
+    "x:f[a,c,3,2]; kernel=5,3 stride=3,2 padding=1,0 ceil=1 exclude=1; " AVG_POOL,
     NULL};
 const struct op op_avg_pool2d = {.name = "avg_pool2d",
                                  .min_in = 1,
@@ -91,12 +126,12 @@ const struct op op_avg_pool2d = {.name = "avg_pool2d",
                                  .infer = avg_pool_infer,
                                  .forward = avg_pool_forward,
                                  .backward = avg_pool_backward,
-                                 .attrs = avg_pool_attrs,
+                                 .attrs = pool_attrs,
                                  .cases = avg_pool_cases};
 
 det_tensor *det_avg_pool2d_with(det_tensor *x, det_pool_opts opts)
 {
-    return OP_APPLY(&op_avg_pool2d, opts, x);
+    return without_batch(x, 4, OP_APPLY(&op_avg_pool2d, opts, with_batch(x, 4)));
 }
 
 // --- adaptive pools
@@ -113,7 +148,7 @@ static const struct attr_field adaptive_attrs[] = {
 static int adaptive_infer(struct node *n)
 {
     const struct adaptive_attr *a = NODE_ATTR(n, struct adaptive_attr);
-    return resample_infer(n, a->size[0], a->size[1]);
+    return resample_infer(n, a->size[0], a->size[1], 0);
 }
 
 // Window of output o: it starts and ends where o and o + 1 fall in the input.
@@ -145,6 +180,7 @@ static void adaptive_most(const struct node *n, int64_t *most)
 static int adaptive_avg_forward(struct node *n)
 {
     int64_t most[2];
+    if (!n->out[0]->numel) return 0;
     adaptive_most(n, most);
     return resample_forward(n, adaptive_window, most);
 }
@@ -173,7 +209,7 @@ const struct op op_adaptive_avg_pool2d = {.name = "adaptive_avg_pool2d",
 det_tensor *det_adaptive_avg_pool2d(det_tensor *x, int64_t out_h, int64_t out_w)
 {
     struct adaptive_attr a = {{out_h, out_w}};
-    return OP_APPLY(&op_adaptive_avg_pool2d, a, x);
+    return without_batch(x, 4, OP_APPLY(&op_adaptive_avg_pool2d, a, with_batch(x, 4)));
 }
 
 enum { MAX_AUX_POSITION }; // i32, like the output: position in the window
@@ -289,5 +325,5 @@ const struct op op_adaptive_max_pool2d = {.name = "adaptive_max_pool2d",
 det_tensor *det_adaptive_max_pool2d(det_tensor *x, int64_t out_h, int64_t out_w)
 {
     struct adaptive_attr a = {{out_h, out_w}};
-    return OP_APPLY(&op_adaptive_max_pool2d, a, x);
+    return without_batch(x, 4, OP_APPLY(&op_adaptive_max_pool2d, a, with_batch(x, 4)));
 }

@@ -1,5 +1,6 @@
 // Unit op_reduce.c: many elements become one: sum, mean, max, min, prod, logsumexp, var, std, norm.
 // Each is a few folds (reduce.h) and what is done to their results.
+#include "base/bf16.h"
 #include "tensor/elementwise.h"
 #include "tensor/ops.h"
 #include "tensor/reduce.h"
@@ -74,14 +75,15 @@ static int extreme_infer(struct node *n)
 
 typedef int (*fold_rule)(const struct reduce_attr *a, const struct reduction *r, det_tensor *acc);
 
-// Lets rule fill accumulators: output 0 itself if it is of that type.
-static int reduce_forward(struct node *n, fold_rule rule)
+// Lets rule fill accumulators from x, which is the input or a copy: output 0 itself if it is of
+// that type.
+static int reduce_from(struct node *n, det_tensor *x, fold_rule rule)
 {
     const struct reduce_attr *a = NODE_ATTR(n, struct reduce_attr);
     det_tensor *out = n->out[0], *acc = NULL;
-    det_dtype dtype = fold_dtype((det_dtype)n->in[0]->dtype);
+    det_dtype dtype = fold_dtype((det_dtype)x->dtype);
     struct reduction r;
-    int rc = reduction_init(&r, n->in[0], a->mask);
+    int rc = reduction_init(&r, x, a->mask);
     if (rc) goto out;
     acc = out->dtype == dtype ? tensor_ref(out) : tensor_new(dtype, out->shape, out->ndim);
     rc = acc ? rule(a, &r, acc) : DET_ENOMEM;
@@ -90,6 +92,11 @@ out:
     tensor_release(acc);
     reduction_done(&r);
     return rc;
+}
+
+static int reduce_forward(struct node *n, fold_rule rule)
+{
+    return reduce_from(n, n->in[0], rule);
 }
 
 static void apply(enum unary_id id, det_tensor *t, double a)
@@ -139,17 +146,19 @@ static struct reduce_attr attr_of(const char *name, const int64_t *dims, int n, 
     {                                                               \
         return reduce_forward(n, fn##_rule);                        \
     }                                                               \
-    static const char *const fn##_cases[] = {__VA_ARGS__, NULL};    \
-    const struct op op_##fn = {.name = #fn,                         \
-                               .min_in = 1,                         \
-                               .max_in = 1,                         \
-                               .flags = row_flags,                  \
-                               .saves_in = saves_x,                 \
-                               .saves_out = saves_y,                \
-                               .infer = row_infer,                  \
-                               .forward = fn##_forward,             \
-                               .backward = fn##_backward,           \
-                               .attrs = reduce_attrs,               \
+    ROW_OF(fn, row_flags, row_infer, saves_x, saves_y, __VA_ARGS__)
+#define ROW_OF(fn, row_flags, row_infer, saves_x, saves_y, ...)  \
+    static const char *const fn##_cases[] = {__VA_ARGS__, NULL}; \
+    const struct op op_##fn = {.name = #fn,                      \
+                               .min_in = 1,                      \
+                               .max_in = 1,                      \
+                               .flags = row_flags,               \
+                               .saves_in = saves_x,              \
+                               .saves_out = saves_y,             \
+                               .infer = row_infer,               \
+                               .forward = fn##_forward,          \
+                               .backward = fn##_backward,        \
+                               .attrs = reduce_attrs,            \
                                .cases = fn##_cases};
 #define REDUCE_PUBLIC(fn)                                                                \
     det_tensor *det_##fn##_over(det_tensor *x, const int64_t *dims, int n, bool keepdim) \
@@ -354,10 +363,46 @@ static int std_rule(const struct reduce_attr *a, const struct reduction *r, det_
     return rc;
 }
 
+static float value_at(const det_tensor *t, int64_t i)
+{
+    return t->dtype == DET_BF16 ? bf16_to_f32(((const uint16_t *)t->data)[i])
+                                : ((const float *)t->data)[i];
+}
+
+// Squares of what f32 can hold may be too large or too small for it. Where a result is not finite,
+// or below least, all are computed again, in f64.
+static int spread_forward(struct node *n, fold_rule rule, float least)
+{
+    const det_tensor *out = n->out[0];
+    int rc = reduce_forward(n, rule);
+    if (rc || out->dtype == DET_F64) return rc;
+    for (int64_t i = 0; i < out->numel; i++)
+        if (!isfinite(value_at(out, i)) || value_at(out, i) < least) {
+            det_tensor *x = tensor_converted(n->in[0], DET_F64, ROW_MAJOR);
+            rc = x ? reduce_from(n, x, rule) : DET_ENOMEM;
+            tensor_release(x);
+            break;
+        }
+    return rc;
+}
+
+static int var_forward(struct node *n)
+{
+    return spread_forward(n, var_rule, 1e-28F); // of squares that have all of their digits
+}
+
+static int std_forward(struct node *n)
+{
+    return spread_forward(n, std_rule, 1e-14F);
+}
+
 // d var / dx = 2 (x - mean) / (count - correction)
 static int var_backward_from(struct node *n, det_tensor *g)
 {
     const struct reduce_attr *a = NODE_ATTR(n, struct reduce_attr);
+    bool whole = a->everything || n->in[0]->ndim == 0;
+    if (whole && (double)n->in[0]->numel == a->correction) // 0 / 0, for which torch says infinity
+        return give_repeated(n, det_mul_scalar(g, INFINITY));
     det_tensor *mean = det_mean_over(n->in[0], a->dims.v, a->dims.n, true);
     det_tensor *scaled = det_mul_scalar(g, 2 / ((double)reduced_count(n) - a->correction));
     give_grad(n, 0, tensor_ref(det_mul(det_sub(n->in[0], mean), with_reduced_dims(n, scaled))));
@@ -375,16 +420,13 @@ static int std_backward(struct node *n)
     return var_backward_from(n, det_masked_fill(g, det_eq_scalar(y, 0), 0));
 }
 
-REDUCE_ROW(var, 0, float_infer, 1, 0,
-           "x:f[A,b,c]; dims=0,2 correction=1; x.var((0,2), unbiased=True)",
-           "x:f[a,B,c]; dims=1 correction=0 keepdim=1; x.var(1, unbiased=False, keepdim=True)",
-           "x:f[a,B]; correction=1; x.var()", "x:f[1,b]; dims=0 correction=1; x.var(0)",
-           "x:f[7,300]; dims=1 correction=1; x.var(1)", "x:n[a,B]; dims=1 correction=1; x.var(1)")
-REDUCE_ROW(std, 0, float_infer, 1, 1,
-           "x:f[A,b,c]; dims=0,2 correction=1; x.std((0,2), unbiased=True)",
-           "x:f[a,B,c]; dims=1 correction=0 keepdim=1; x.std(1, unbiased=False, keepdim=True)",
-           "x:f[a,B]; correction=1; x.std()",
-           "x:f[1,b]; dims=0 correction=0; x.std(0, unbiased=False)")
+ROW_OF(var, 0, float_infer, 1, 0, "x:f[A,b,c]; dims=0,2 correction=1; x.var((0,2), unbiased=True)",
+       "x:f[a,B,c]; dims=1 correction=0 keepdim=1; x.var(1, unbiased=False, keepdim=True)",
+       "x:f[a,B]; correction=1; x.var()", "x:f[1,b]; dims=0 correction=1; x.var(0)",
+       "x:f[7,300]; dims=1 correction=1; x.var(1)", "x:n[a,B]; dims=1 correction=1; x.var(1)")
+ROW_OF(std, 0, float_infer, 1, 1, "x:f[A,b,c]; dims=0,2 correction=1; x.std((0,2), unbiased=True)",
+       "x:f[a,B,c]; dims=1 correction=0 keepdim=1; x.std(1, unbiased=False, keepdim=True)",
+       "x:f[a,B]; correction=1; x.std()", "x:f[1,b]; dims=0 correction=0; x.std(0, unbiased=False)")
 
 det_tensor *det_var_over(det_tensor *x, const int64_t *dims, int n, double correction, bool keepdim)
 {
@@ -440,7 +482,8 @@ static int norm_backward(struct node *n)
     det_tensor *x = n->in[0], *y = with_reduced_dims(n, n->out[0]), *size = det_abs(x), *share;
     det_tensor *g = with_reduced_dims(n, out_grad(n, 0));
     if (isinf(a->p)) {
-        share = det_to(det_eq(size, y), (det_dtype)x->dtype);
+        det_tensor *both_nan = det_logical_and(det_isnan(size), det_isnan(y));
+        share = det_to(det_logical_or(det_eq(size, y), both_nan), (det_dtype)x->dtype);
         share = det_div(share, det_sum_over(share, a->dims.v, a->dims.n, true));
     } else {
         share = det_pow_scalar(det_div(size, y), a->p - 1);

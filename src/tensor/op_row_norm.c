@@ -272,7 +272,7 @@ static void backward_slow(struct node *n, const det_tensor *x, const struct row_
 static int row_backward(struct node *n)
 {
     det_tensor *x = input_rows(n);
-    if (!x || !n->out[0]->numel) return x ? 0 : DET_ENOMEM;
+    if (!x) return DET_ENOMEM;
     int dims = (int)NODE_ATTR(n, struct row_attr)->n_dims;
     const int64_t *row_shape = x->shape + x->ndim - dims;
     det_dtype type = stats_type(x);
@@ -307,6 +307,7 @@ static const struct attr_field row_attrs[] = {
 
 static const char *const layer_norm_cases[] = {
     "x:f[a,b,C] w:f[C] b:f[C]; n_dims=1 eps=0.001; F.layer_norm(x, w.shape, w, b, eps)",
+    "x:f[0,C] w:f[C] b:f[C]; n_dims=1; F.layer_norm(x, w.shape, w, b)",
     "x:f[a,b,C] w:f[b,C] b:f[b,C]; n_dims=2 eps=0.001; F.layer_norm(x, w.shape, w, b, eps)",
     "x:f[A,70] w:f[70] -; n_dims=1; F.layer_norm(x, (70,), w)",
     "x:f[a,3] - -; n_dims=1; F.layer_norm(x, (3,))",

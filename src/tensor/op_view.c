@@ -1,5 +1,6 @@
 // Unit op_view.c: other looks at the same memory: reshape, permute, slice, expand and their
 // relatives.
+#include "tensor/axes.h"
 #include "tensor/elementwise.h"
 #include "tensor/ops.h"
 
@@ -22,34 +23,26 @@ static int view_forward(struct node *n)
 
 static const struct attr_field dims_attrs[] = {{"dims", ATTR_DIMS, 0}, {NULL, 0, 0}};
 
-// Strides of shape over the memory of t, if no copy is needed. Dims of t are taken in runs that are
-// dense among themselves; each run must be covered by whole dims of the new shape.
+// Strides of shape over the memory of t, if no copy is needed: each axis of t must be covered by
+// whole dims of the new shape.
 static bool view_strides(const det_tensor *t, const int64_t *shape, int ndim, int64_t *stride)
 {
-    if (t->numel == 0) {
-        for (int i = ndim, s = 1; i-- > 0; s *= (int)MAX(shape[i], 1))
-            stride[i] = s;
-        return true;
-    }
+    struct axes a = {0};
+    if (t->numel) axes_add_dims(&a, t, 0, t->ndim);
     int v = ndim - 1;
-    int64_t run = 1, covered = 1, base = t->ndim ? t->stride[t->ndim - 1] : 1;
-    for (int d = t->ndim - 1; d >= 0; d--) {
-        run *= t->shape[d];
-        bool run_ends = d == 0 || (t->shape[d - 1] != 1 && t->stride[d - 1] != run * base);
-        if (!run_ends) continue;
-        while (v >= 0 && (covered < run || shape[v] == 1)) {
-            stride[v] = covered * base;
+    int64_t step = 1;
+    for (int i = 0; i < a.n; i++) {
+        int64_t covered = 1;
+        for (; v >= 0 && (covered < a.size[i] || shape[v] == 1); v--) {
+            stride[v] = covered * a.stride[i];
             covered *= shape[v];
-            v--;
         }
-        if (covered != run) return false;
-        if (d > 0) {
-            base = t->stride[d - 1];
-            run = covered = 1;
-        }
+        if (covered != a.size[i]) return false;
     }
-    for (; v >= 0; v--)
-        stride[v] = base; // sizes of 1 in front
+    for (; v >= 0; v--) { // sizes of 1, or nothing at all: row-major
+        stride[v] = step;
+        step *= MAX(shape[v], (int64_t)1);
+    }
     return true;
 }
 
@@ -207,6 +200,21 @@ det_tensor *det_unsqueeze(det_tensor *x, int dim)
         if (d < x->ndim) to.v[to.n++] = x->shape[d];
     }
     return reshape_to(x, &to);
+}
+
+static bool lacks_batch(const det_tensor *x, int ndim)
+{
+    return x && x->ndim == ndim - 1;
+}
+
+det_tensor *with_batch(det_tensor *x, int ndim)
+{
+    return lacks_batch(x, ndim) ? det_unsqueeze(x, 0) : x;
+}
+
+det_tensor *without_batch(const det_tensor *x, int ndim, det_tensor *y)
+{
+    return lacks_batch(x, ndim) ? det_squeeze(y, 0) : y;
 }
 
 // --- permute
@@ -397,6 +405,7 @@ int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_ou
     int n = 0;
     for (int64_t at = 0; at < total; at += size)
         out[n++] = det_slice(x, d, at, MIN(at + size, total), 1);
+    if (!n && max_out > 0) out[n++] = det_slice(x, d, 0, 0, 1); // nothing is one empty piece
     return tape_failed() ? DET_ESTATE : n;
 }
 
@@ -454,10 +463,22 @@ det_tensor *det_expand(det_tensor *x, const int64_t *shape, int n)
 
 // --- detach
 
+static int detach_infer(struct node *n)
+{
+    const det_tensor *x = n->in[0];
+    return node_out_strided(n, (det_dtype)x->dtype, x->shape, x->stride, x->ndim);
+}
+
+static const char *const detach_cases[] = {"x:f[a,b]; ; x.detach()", NULL};
+const struct op op_detach = {.name = "detach",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = OP_VIEW,
+                             .infer = detach_infer,
+                             .forward = view_forward,
+                             .cases = detach_cases};
+
 det_tensor *det_detach(det_tensor *t)
 {
-    bool old = det_set_grad_enabled(false);
-    det_tensor *same = t ? det_expand(t, t->shape, t->ndim) : NULL; // its own shape: no change
-    det_set_grad_enabled(old);
-    return same;
+    return OP_APPLY0(&op_detach, t);
 }

@@ -16,9 +16,9 @@
 #define OPS(O)                                                                                     \
     O(add) O(sub) O(mul) O(div) O(pow) O(maximum) O(minimum) O(fmod) O(remainder) O(atan2)          \
     O(eq) O(ne) O(lt) O(le) O(gt) O(ge) O(logical_and) O(logical_or) O(logical_xor)                 \
-    O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand)  \
-    O(linear) O(linear_act) O(matmul) O(conv2d) O(conv_transpose2d)              \
-    O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
+    O(where) O(to) O(clone) O(contiguous) O(reshape) O(permute) O(slice) O(expand) O(detach) \
+    O(linear) O(linear_relu) O(linear_gelu) O(matmul) O(conv2d) O(conv_transpose2d)              \
+    O(conv_integers) O(conv_relu) O(max_pool2d) O(conv_pool) O(conv_pool_relu)                    \
     O(sum) O(mean) O(prod) O(max) O(min) O(logsumexp) O(var) O(std) O(norm)      \
     O(softmax) O(log_softmax)                                                    \
     O(mse_loss) O(l1_loss) O(smooth_l1_loss) O(huber_loss) O(bce_loss)           \
@@ -40,6 +40,14 @@ OPS(OPS_DECLARE)
 
 // Shape that the first n_in inputs broadcast to; fails naming two that do not fit.
 int node_broadcast(struct node *n, int n_in, int64_t *shape, int *ndim);
+
+// Indices of type i32 as i64; anything else as it is.
+det_tensor *as_index(det_tensor *index);
+
+// Where batches have ndim dims, x may be one item without the batch dim: with_batch gives it that
+// dim, without_batch takes it off the result y again.
+det_tensor *with_batch(det_tensor *x, int ndim);
+det_tensor *without_batch(const det_tensor *x, int ndim, det_tensor *y);
 
 // Merges: see fuse.c.
 bool relu_absorbs_linear(struct node *consumer, const struct node *producer);

@@ -13,19 +13,6 @@ det_dtype fold_dtype(det_dtype dtype)
 // --- the two shapes
 // ---------------------------------------------------------------------------------
 
-// The next dim outwards.
-static void axes_add(struct axes *a, int64_t size, int64_t stride)
-{
-    if (size == 1) return;
-    int top = a->n - 1;
-    if (a->n && stride == a->stride[top] * a->size[top]) {
-        a->size[top] *= size;
-        return;
-    }
-    a->size[a->n] = size;
-    a->stride[a->n++] = stride;
-}
-
 static void add_kept(struct axes *a, const det_tensor *x, unsigned dims)
 {
     for (int d = x->ndim - 1; d >= 0; d--)
@@ -65,6 +52,15 @@ static det_tensor *copy_as_rows(det_tensor *x, unsigned dims, det_dtype dtype)
     return copy;
 }
 
+// Runs of memory are folded on their own and merged one after the other. Many short ones would
+// round as often as there are runs, so they are put together first.
+static bool is_scattered(const struct reduction *r)
+{
+    enum { SHORT_RUN = 128, MANY_RUNS = 256 };
+    int64_t run = r->reduced.size[0];
+    return run > 0 && run < SHORT_RUN && r->n_reduced / run > MANY_RUNS;
+}
+
 int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
 {
     *r = (struct reduction){.n_kept = 1, .n_reduced = 1};
@@ -74,7 +70,8 @@ int reduction_init(struct reduction *r, det_tensor *x, unsigned dims)
     add_reduced(&r->reduced, x, dims);
     r->columns = r->kept.stride[0] == 1;
     det_dtype dtype = dtype_is_float((det_dtype)x->dtype) ? (det_dtype)x->dtype : DET_I64;
-    if (dtype == x->dtype && (r->columns || r->reduced.stride[0] == 1)) {
+    bool walkable = r->columns || r->reduced.stride[0] == 1;
+    if (dtype == x->dtype && walkable && !is_scattered(r)) {
         r->x = tensor_ref(x);
         return 0;
     }

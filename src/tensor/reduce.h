@@ -7,17 +7,12 @@
 // result is the same bits for any number of threads.
 #pragma once
 
+#include "tensor/axes.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/node.h"
-
-struct axes { // innermost first, at least one; dims that continue each other are one
-    int n;
-    int64_t size[DET_MAX_DIMS], stride[DET_MAX_DIMS];
-};
 
 struct reduction {
-    det_tensor *x; // reference: the input, or a copy in another order or type
-    struct axes kept, reduced;
+    det_tensor *x;             // reference: the input, or a copy in another order or type
+    struct axes kept, reduced; // at least one each
     int64_t n_kept, n_reduced; // positions
     bool columns;
 };

@@ -170,7 +170,7 @@ int resample_backward(struct node *n, axis_fn fn, const int64_t *most)
     return ok ? 0 : DET_ENOMEM;
 }
 
-int resample_infer(struct node *n, int64_t out_h, int64_t out_w)
+int resample_infer(struct node *n, int64_t out_h, int64_t out_w, int64_t least)
 {
     const det_tensor *x = n->in[0];
     if (!dtype_is_float((det_dtype)x->dtype))
@@ -178,7 +178,7 @@ int resample_infer(struct node *n, int64_t out_h, int64_t out_w)
                          det_dtype_name((det_dtype)x->dtype));
     if (x->ndim != 4 || !x->shape[2] || !x->shape[3])
         return node_fail(n, DET_ESHAPE, "input is %s, wants (N, C, H, W)", TENSOR_TEXT(x));
-    if (out_h < 1 || out_w < 1)
+    if (out_h < least || out_w < least)
         return node_fail(n, DET_ESHAPE, "%s would become %lld x %lld", TENSOR_TEXT(x),
                          (long long)out_h, (long long)out_w);
     return node_out_channels_last(n, (det_dtype)x->dtype,

@@ -22,5 +22,6 @@ typedef int64_t (*axis_fn)(const struct axis *a, int64_t o, int64_t *first, doub
 int resample_forward(struct node *n, axis_fn fn, const int64_t *most);
 int resample_backward(struct node *n, axis_fn fn, const int64_t *most);
 
-// For infer: checks that input 0 is a float image and describes the result.
-int resample_infer(struct node *n, int64_t out_h, int64_t out_w);
+// For infer: checks that input 0 is a float image and describes the result. least: the smallest
+// size that makes sense.
+int resample_infer(struct node *n, int64_t out_h, int64_t out_w, int64_t least);

@@ -32,6 +32,9 @@ static void tape_free(void *tape)
     free(t->tensors);
     free(t->nodes);
     free(t->marks);
+    for (int i = 0; i < t->n_warned; i++)
+        free(t->warned[i]);
+    free(t->warned);
     free(t);
     thread_tape = NULL;
 }
@@ -111,7 +114,7 @@ static void leave_tape(det_tensor *x)
 {
     x->on_tape = false;
     if (x->node && x->refs > 1) {
-        if (x->node->state == NODE_PENDING || x->node->state == NODE_ABSORBED) tensor_finish(x);
+        if (!x->data && node_can_run(x->node)) tensor_finish(x);
         x->requires_grad = false;
     }
     x->node = NULL;
@@ -128,6 +131,7 @@ static void node_release(struct node *n)
 
 void scope_pop(struct tape *t, const struct scope_mark *m)
 {
+    if (t->has_renewed) forget_renewals(t, m->n_nodes);
     for (int i = t->n_tensors; i-- > m->n_tensors;)
         leave_tape(t->tensors[i]);
     t->n_tensors = m->n_tensors;
@@ -223,7 +227,10 @@ int det_check(det_err *err)
     int code = tape_code;
     if (!code) return det_ok(err);
     if (err) *err = t->err;
-    tape_code = 0;
+    do { // what was put off before the failure is wanted as much as what was not
+        tape_code = 0;
+        tape_finish(t);
+    } while (tape_code);
     return code;
 }
 

@@ -107,13 +107,20 @@ static void order_strides_like(det_tensor *t, const det_tensor *like)
 
 // --- headers and memory
 
-// Number of elements, or -1 if sizes are negative or too many to address.
+// Number of elements, or -1 if sizes are negative or too many to address. Strides of an empty
+// tensor are made of its other sizes, so those must fit, too.
 static int64_t count_elements(const int64_t *shape, int ndim)
 {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(n, shape[i], &n)) return -1;
-    return n <= INT64_MAX / 16 ? n : -1;
+    int64_t n = 1, is_full = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] <= 0) {
+            if (shape[i] < 0) return -1;
+            is_full = 0;
+        } else if (__builtin_mul_overflow(n, shape[i], &n)) {
+            return -1;
+        }
+    }
+    return n <= INT64_MAX / 16 ? n * is_full : -1;
 }
 
 // A header without memory, row-major; numel is that of the shape.
@@ -234,10 +241,28 @@ det_tensor *det_zeros(det_dtype dtype, const int64_t *shape, int ndim)
     return t;
 }
 
+bool dtype_holds(det_dtype dtype, double value)
+{
+    switch (dtype) {
+    case DET_I64:
+        return fabs(value) < 0x1p63 || value == -0x1p63;
+    case DET_I32:
+        return value >= INT32_MIN && value <= INT32_MAX;
+    case DET_U8:
+        return fabs(value) <= UINT8_MAX; // negative ones wrap around, as in torch
+    default:
+        return true;
+    }
+}
+
 det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value)
 {
     det_tensor *t = det_empty(dtype, shape, ndim);
-    if (t) det_fill_(t, value);
+    if (t && !dtype_holds(dtype, value)) {
+        det_raise(DET_EINVAL, "det_full: %g is no %s", value, det_dtype_name(dtype));
+        return NULL;
+    }
+    if (t) ew_fill(t, value);
     return t;
 }
 
@@ -280,8 +305,12 @@ det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *da
 det_tensor *det_arange(det_dtype dtype, double start, double end, double step)
 {
     double n = ceil((end - start) / step);
-    if (!(n >= 0 && n < 0x1p60)) {
+    if (!(n >= 0 && n < 0x1p60) || (end - start) * step < 0) {
         det_raise(DET_EINVAL, "arange: from %g to %g by %g is not a range", start, end, step);
+        return NULL;
+    }
+    if (dtype == DET_BOOL) {
+        det_raise(DET_EDTYPE, "arange: not for bool");
         return NULL;
     }
     det_tensor *t = det_empty(DET_F64, DET_DIMS((int64_t)n));
@@ -428,29 +457,7 @@ double det_item(det_tensor *t)
     return value;
 }
 
-// --- writing in place
-
-// Everything recorded so far must have read the old content before it changes.
-static bool may_write(det_tensor *t, const char *function)
-{
-    if (!t || tape_failed()) return false;
-    if (t->requires_grad && !t->node && det_grad_enabled()) {
-        det_raise(DET_ESTATE,
-                  "%s: the tensor %s is a leaf that requires a gradient; turn gradients off "
-                  "(det_set_grad_enabled) to write into it",
-                  function, TENSOR_TEXT(t));
-        return false;
-    }
-    if (t->requires_grad && t->node && det_grad_enabled()) {
-        det_raise(DET_ESTATE,
-                  "%s: the tensor %s was computed from parameters; writing into it would lose its "
-                  "gradient; use det_detach or turn gradients off",
-                  function, TENSOR_TEXT(t));
-        return false;
-    }
-    tape_finish(tape_get());
-    return !tape_failed();
-}
+// --- memory
 
 void tensor_touch(det_tensor *t)
 {
@@ -462,78 +469,4 @@ void *tensor_memory(det_tensor *t)
     tensor_finish(t);
     ASSERT(tensor_is_row_major(t));
     return t->data;
-}
-
-void det_fill_(det_tensor *t, double value)
-{
-    if (!may_write(t, "det_fill_")) return;
-    ew_fill(t, value);
-    tensor_touch(t);
-}
-
-static bool broadcasts_to(const det_tensor *from, const det_tensor *to)
-{
-    if (from->ndim > to->ndim) return false;
-    for (int i = 1; i <= from->ndim; i++) {
-        int64_t a = from->shape[from->ndim - i], b = to->shape[to->ndim - i];
-        if (a != b && a != 1) return false;
-    }
-    return true;
-}
-
-static bool may_write_from(det_tensor *t, det_tensor *from, const char *function)
-{
-    if (!may_write(t, function)) return false;
-    if (!from)
-        det_raise(DET_EINVAL, "%s: the source is NULL", function);
-    else if (!broadcasts_to(from, t))
-        det_raise(DET_ESHAPE, "%s: %s does not broadcast to %s", function, TENSOR_TEXT(from),
-                  TENSOR_TEXT(t));
-    if (!tape_failed()) tensor_finish(from);
-    return !tape_failed();
-}
-
-void det_copy_(det_tensor *t, det_tensor *from)
-{
-    if (!may_write_from(t, from, "det_copy_")) return;
-    ew_copy(t, from);
-    tensor_touch(t);
-}
-
-void det_add_(det_tensor *t, det_tensor *other, double alpha)
-{
-    if (!may_write_from(t, other, "det_add_")) return;
-    bool old = det_set_grad_enabled(false);
-    det_tensor *same = det_to(other, (det_dtype)t->dtype);
-    det_set_grad_enabled(old);
-    if (!same) return;
-    tensor_finish(same);
-    ew_run(ew_axpy((det_dtype)t->dtype), (det_tensor *const[]){t, same}, 2, (double[]){alpha, 0});
-    tensor_touch(t);
-}
-
-void det_mul_(det_tensor *t, double factor)
-{
-    if (!may_write(t, "det_mul_")) return;
-    if (!dtype_is_float((det_dtype)t->dtype)) {
-        det_raise(DET_EDTYPE, "det_mul_: not for %s", det_dtype_name((det_dtype)t->dtype));
-        return;
-    }
-    ew_fn fn = ew_unary(UNARY_mul_scalar, (det_dtype)t->dtype);
-    ew_run(fn, (det_tensor *const[]){t, t}, 2, (double[]){factor, 0});
-    tensor_touch(t);
-}
-
-void det_write(det_tensor *t, const void *data)
-{
-    if (!may_write(t, "det_write")) return;
-    if (!data && t->numel) {
-        det_raise(DET_EINVAL, "det_write: data is NULL");
-        return;
-    }
-    det_tensor *in = describe((det_dtype)t->dtype, t->shape, t->ndim, t->numel);
-    in->data = (void *)(uintptr_t)data; // only read
-    ew_copy(t, in);
-    header_free(in);
-    tensor_touch(t);
 }

@@ -39,6 +39,10 @@ static inline bool tape_failed(void)
     return tape_code != 0;
 }
 
+// Says what is allowed and rarely meant, once per place (NULL: once per text) and thread: to the
+// thread's handler, or stderr.
+void tensor_warn(const char *place, const char *fmt, ...) DET_PRINTF(2, 3);
+
 // Runs what was put off, so that memory of t may be read directly; before writing, all that this
 // thread put off must have run, for it may want the old content.
 void tensor_finish(det_tensor *t);

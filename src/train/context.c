@@ -238,8 +238,7 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
     det_scaler *scaler = opts.scaler ? opts.scaler : ctx->amp ? ctx->scaler : NULL;
     average_grads(ctx, wrapped);
     clip(ctx, opt, scaler, &opts);
-    bool stepped = engine->optim_step(scaler, opt);
-    if (stepped && wrapped->use == OPTIMIZER_UNUSED) wrapped->use = OPTIMIZER_STEPPED;
+    engine->optim_step(scaler, opt);
     if (ctx->amp) engine->scaler_again(scaler, opt); // a batch may have several steps
     ctx->scaler_was_used |= scaler == ctx->scaler;
     if (!opts.keep_grads) engine->zero_grad(opt);

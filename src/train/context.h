@@ -5,12 +5,9 @@
 #include "train/metrics.h"
 #include "train/settings.h"
 
-enum optimizer_use { OPTIMIZER_UNUSED, OPTIMIZER_STEPPED, OPTIMIZER_LOOKED_AT };
-
 struct wrapped_optimizer {
     det_optimizer *opt;
-    bool average;           // divide aggregated gradients by their number
-    enum optimizer_use use; // whether its first steps did something is looked at once
+    bool average; // divide aggregated gradients by their number
 };
 
 struct wrapped_schedule {

@@ -42,9 +42,8 @@ struct engine_ops {
     void (*scaler_update)(det_scaler *scaler);
     void (*scaler_free)(det_scaler *scaler);
     void (*scale_grads)(det_optimizer *opt, double factor);
-    // Parameters that are in none of the models; whether no parameter was ever updated.
+    // Parameters that are in none of the models.
     int (*n_strangers)(const det_optimizer *opt, det_module *const *models, int n_models);
-    bool (*is_untouched)(const det_optimizer *opt);
     double (*clip_norm)(det_optimizer *opt, double max_norm);
     void (*clip_value)(det_optimizer *opt, double limit);
     bool (*optim_step)(det_scaler *scaler, det_optimizer *opt);

@@ -134,7 +134,6 @@ const struct engine_ops engine_det = {
     .unscale_grads = scaler_unscale_once,
     .scaler_again = scaler_again,
     .n_strangers = optim_n_strangers,
-    .is_untouched = optim_is_untouched,
     .scaler_update = det_scaler_update,
     .scaler_free = det_scaler_free,
     .scale_grads = det_optim_scale_grads,

@@ -47,21 +47,18 @@ static void warn_of_nan(struct training *run)
                   (long long)run->state.batches - det_metrics_rows(run->batch_rows) + row);
 }
 
-static void warn_of_idle_optimizers(struct training *run)
-{
-    for (int i = 0; i < run->ctx->n_optimizers; i++) {
-        struct wrapped_optimizer *o = &run->ctx->optimizers[i];
-        if (o->use == OPTIMIZER_STEPPED && run->engine->is_untouched(o->opt))
-            training_warn(run,
-                          "the steps of optimizer %d have changed nothing, because its parameters "
-                          "have no gradients: is det_backward_loss called before?",
-                          i);
-        if (o->use == OPTIMIZER_STEPPED) o->use = OPTIMIZER_LOOKED_AT;
-    }
-}
-
 void training_hint_workload(struct training *run)
 {
     warn_of_nan(run);
-    warn_of_idle_optimizers(run);
+}
+
+void training_hint_validation(struct training *run)
+{
+    int column;
+    if (run->has_nan || metrics_find_nan(run->validation, &column) < 0) return;
+    run->has_nan = true;
+    training_warn(run,
+                  "validation metric '%s' is not a number; is the learning rate too high, or a "
+                  "validation sample not a number?",
+                  det_metrics_name(run->validation, column));
 }

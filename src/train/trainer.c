@@ -278,17 +278,24 @@ static void fill_result(det_trainer *t)
     };
 }
 
+static void pass_warning(const char *text, void *run)
+{
+    training_warn(run, "%s", text);
+}
+
 static int run_training(det_trainer *t, det_trial *trial, struct host *host, det_err *err)
 {
     struct training *run = &t->run;
     training_init(run, trial, host, &t->opts);
     t->has_run = true;
+    det_warning_handler before = det_set_warning_handler((det_warning_handler){pass_warning, run});
     int rc = training_open_store(run, err);
     if (!rc)
         rc = training_run(run, err);
     else if (t->core && rc == DET_EHPARAM) // so says another rank
         det_core_report_invalid_hparams(t->core, NULL);
     training_close(run);
+    det_set_warning_handler(before);
     if (!rc) fill_result(t);
     return rc;
 }

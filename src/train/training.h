@@ -126,8 +126,10 @@ int objects_load_models(det_context *ctx, const det_value *state, det_err *err);
 // Reads that file of a checkpoint, whatever its name was in its time.
 det_value *objects_read(const struct engine_ops *engine, const char *dir, det_err *err);
 
-// Warn of what is rarely meant, before the first batch and after each workload (hints.c).
+// Warn of what is rarely meant, before the first batch, after each workload and after each
+// validation (hints.c).
 void training_hint_start(struct training *run);
 void training_hint_workload(struct training *run);
+void training_hint_validation(struct training *run);
 void training_warn(struct training *run, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

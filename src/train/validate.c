@@ -184,6 +184,7 @@ int training_validate(struct training *run, det_err *err)
     if (!training_remaining(run) && run->host->ops->completed)
         rc = run->host->ops->completed(run->host, metric, err);
     if (!rc) rc = report(run, n_records, start_us, err);
+    training_hint_validation(run);
     det_checkpoint_policy policy = run->opts->checkpoint_policy;
     bool wanted = policy == DET_CHECKPOINT_ALL ||
                   (policy == DET_CHECKPOINT_BEST && (best || !run->host->metric));

@@ -152,6 +152,15 @@ run "$det_run" model_def --config const.yaml --hparam nett=cnn --test-mode -d ck
 expect_status 0
 expect_err "--hparam nett: the configuration has no such hyperparameter; did you mean 'net'?"
 
+# A model that has become useless: the last words say so.
+run "$det_run" model_def --config const.yaml --hparam lr=1e30 -d ck-nan
+expect_status 0
+expect_out "warning: metric 'loss' of batch"
+expect_out "warning: the last validation metric 'loss' is not a number (nan)"
+cp out said
+run tail -n 1 said
+expect_out "warning: the last validation metric"
+
 # Checkpoints have the code, but not other checkpoints.
 cmp -s model_def.c ck2/latest/code/model_def.c || fail "the model definition should be in the checkpoint"
 [ -z "$(find ck2/*/code -name loop.json)" ] || fail "there should be no checkpoint in it"

@@ -59,6 +59,18 @@ static void test_batch_norm__counts_and_averages_in_training_only(void **state)
     assert_fine();
 }
 
+static void test_batch_norm__with_momentum_0_keeps_its_statistics(void **state)
+{
+    (void)state;
+    det_module *m = det_nn_batch_norm1d(1, .momentum = 0);
+    det_tensor *x = det_from(DET_F32, DET_DIMS(2, 1), (float[]){1, 3});
+    assert_values(det_forward(m, x), -0.999995f, 0.999995f);
+    assert_values(det_module_find_param(m, "running_mean"), 0);
+    assert_values(det_module_find_param(m, "running_var"), 1);
+    det_module_free(m);
+    assert_fine();
+}
+
 static void test_embedding__gives_the_padding_row_no_gradient(void **state)
 {
     (void)state;
@@ -240,6 +252,7 @@ static void test_autocast__layers_train_behind_others(void **state)
 
 RUN_TESTS(TEST(test_dropout__acts_in_training_only), TEST(test_dropout2d__drops_whole_channels),
           TEST(test_batch_norm__counts_and_averages_in_training_only),
+          TEST(test_batch_norm__with_momentum_0_keeps_its_statistics),
           TEST(test_embedding__gives_the_padding_row_no_gradient),
           TEST(test_rnn__final_states_are_the_ends_of_the_output),
           TEST(test_rnn__drops_between_layers_in_training_only), TEST(test_attention__masks),

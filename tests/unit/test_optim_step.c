@@ -239,6 +239,7 @@ static void test_optim__lets_waiting_operations_read_first(void **state)
     det_optimizer *opt = det_optim_sgd(m, .lr = 1);
     det_tensor *x = det_ones(DET_F32, DET_DIMS(1, 2));
     det_backward(det_sum(det_forward(m, x)));
+    det_requires_grad(x, true); // its gradient needs the weights
     det_tensor *y = det_forward(m, x);
     det_optim_step(opt);
     assert_values(y, 2);
@@ -290,9 +291,35 @@ static void test_optim__gives_the_same_bits_for_any_number_of_threads(void **sta
     assert_fine();
 }
 
+static void count_warning(const char *text, void *n)
+{
+    if (strstr(text, "a step of Adam changes nothing: none of its 2 parameters")) ++*(int *)n;
+}
+
+static void test_optim__warns_once_of_a_step_without_gradients(void **state)
+{
+    (void)state;
+    int n = 0;
+    det_warning_handler old = det_set_warning_handler((det_warning_handler){count_warning, &n});
+    det_module *m = params_new((int64_t[]){3, 4}, 2, 1);
+    det_optimizer *opt = det_optim_adam(m);
+    give_grads(m, 1, 2); // one of the two is enough
+    det_optim_step(opt);
+    assert_int_equal(n, 0);
+    det_optim_zero_grad(opt);
+    det_optim_step(opt);
+    det_optim_step(opt);
+    assert_int_equal(n, 1);
+    det_set_warning_handler(old);
+    det_optim_free(opt);
+    det_module_free(m);
+    assert_fine();
+}
+
 RUN_TESTS(TEST(test_optim__has_the_defaults_of_torch), TEST(test_optim__refuses_bad_settings),
           TEST(test_optim__fields_have_names),
           TEST(test_optim__leaves_parameters_without_gradient_alone),
+          TEST(test_optim__warns_once_of_a_step_without_gradients),
           TEST(test_optim__counts_steps_of_each_parameter), TEST(test_optim__accumulates_gradients),
           TEST(test_optim__groups_have_their_own_settings),
           TEST(test_optim__may_outlive_its_module),

@@ -4,6 +4,7 @@
 
 #include "det/tensor.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static det_err err;
@@ -236,6 +237,79 @@ static void test_losses__compute_in_f32_under_autocast(void **state)
     assert_int_equal(det_check(&err), 0);
 }
 
+// --- shapes that only broadcast
+
+static char warned[512];
+static int n_warned;
+
+static void keep_warning(const char *text, void *user)
+{
+    snprintf(warned, sizeof warned, "%s", text);
+    ++*(int *)user;
+}
+
+static void test_losses__warn_once_per_place_of_shapes_that_only_broadcast(void **state)
+{
+    (void)state;
+    det_warning_handler old =
+        det_set_warning_handler((det_warning_handler){keep_warning, &n_warned});
+    det_tensor *input = det_requires_grad(det_rand(DET_F32, DET_DIMS(64, 1)), true),
+               *target = det_rand(DET_F32, DET_DIMS(64));
+    n_warned = 0;
+    int line = 0;
+    for (int i = 0; i < 3; i++) {
+        line = __LINE__ + 1;
+        det_tensor *loss = det_mse_loss(input, target);
+        det_backward(loss);
+        assert_int_equal(n_warned, 1);
+    }
+    char place[256];
+    snprintf(place, sizeof place,
+             "test_tensor_loss.c:%d: mse_loss: the input is (64, 1), the target (64,)", line);
+    if (!strstr(warned, place)) fail_msg("'%s' has no '%s'", warned, place);
+    det_mse_loss(input, target, .reduction = DET_SUM); // another place
+    assert_int_equal(n_warned, 2);
+    det_l1_loss(input, target);
+    det_smooth_l1_loss(input, target);
+    det_huber_loss(input, target);
+    det_kl_div_loss(input, target);
+    det_hinge_embedding_loss(input, target);
+    assert_int_equal(n_warned, 7);
+    det_mse_loss(input, det_reshape(target, DET_DIMS(64, 1)));
+    assert_int_equal(n_warned, 7);
+    det_set_warning_handler(old);
+    assert_int_equal(det_check(&err), 0);
+}
+
+// A loss that is called by a pointer has no place: its text tells.
+static void test_losses__without_a_place_warn_once_per_text(void **state)
+{
+    (void)state;
+    det_warning_handler old =
+        det_set_warning_handler((det_warning_handler){keep_warning, &n_warned});
+    n_warned = 0;
+    for (int i = 0; i < 3; i++)
+        det_mse_loss_with(det_ones(DET_F32, DET_DIMS(5, 1)), det_ones(DET_F32, DET_DIMS(5)),
+                          (det_loss_opts){0});
+    assert_int_equal(n_warned, 1);
+    assert_ptr_equal(strstr(warned, "mse_loss: the input is (5, 1), the target (5,)"), warned);
+    det_set_warning_handler(old);
+}
+
+static void test_bce__refuses_shapes_that_only_broadcast(void **state)
+{
+    (void)state;
+    det_tensor *column = det_full(DET_F32, DET_DIMS(4, 1), 0.5),
+               *row = det_full(DET_F32, DET_DIMS(4), 0.5);
+    assert_null(det_bce_loss(column, row));
+    assert_int_equal(det_check(&err), DET_ESHAPE);
+    assert_string_equal(err.msg, "bce_loss: input is (4, 1), target (4,); wants one shape");
+    assert_null(det_bce_with_logits_loss(column, row));
+    assert_int_equal(det_check(&err), DET_ESHAPE);
+    assert_null(det_bce_with_logits_loss(column, row, .pos_weight = det_scalar(2)));
+    assert_int_equal(det_check(&err), DET_ESHAPE);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 RUN_TESTS(TEST(test_cross_entropy__means_over_the_targets_that_count),
           TEST(test_cross_entropy__takes_distributions_as_targets),
@@ -248,4 +322,7 @@ RUN_TESTS(TEST(test_cross_entropy__means_over_the_targets_that_count),
           TEST(test_hinge_embedding__has_a_default_margin_of_one),
           TEST(test_margin_ranking__compares_two_inputs),
           TEST(test_cosine__similarity_and_embedding_loss),
-          TEST(test_losses__compute_in_f32_under_autocast))
+          TEST(test_losses__compute_in_f32_under_autocast),
+          TEST(test_losses__warn_once_per_place_of_shapes_that_only_broadcast),
+          TEST(test_losses__without_a_place_warn_once_per_text),
+          TEST(test_bce__refuses_shapes_that_only_broadcast))

@@ -69,6 +69,24 @@ static void test_sum__of_a_long_column_or_row_is_accurate(void **state)
         assert_true(fabs(c[i] / e[i] - 1) < 1e-6 && fabs(r[i] / e[i] - 1) < 1e-6);
 }
 
+// Squares of distances may be too large or too small for f32 where the result is not.
+static void test_std__of_f32_holds_for_any_size_of_the_values(void **state)
+{
+    (void)state;
+    static const float sizes[] = {1e30f, 1, 1e-30f};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const float values[] = {sizes[i], 2 * sizes[i], 3 * sizes[i], 4 * sizes[i]};
+        for (int columns = 1; columns <= 4; columns += 3) {
+            det_tensor *x = det_from(DET_F32, DET_DIMS(4 / columns, columns), values);
+            det_requires_grad(x, true);
+            det_tensor *y = det_std_over(x, DET_DIMS(columns == 4), 1, false);
+            det_backward(det_sum(y));
+            assert_true(fabs(det_item(y) / (double)sizes[i] - sqrt(5. / 3)) < 1e-6);
+            assert_true(fabs(det_data_f32(det_grad(x))[3] - 0.5 / sqrt(5. / 3)) < 1e-6);
+        }
+    }
+}
+
 static void test_sum__of_integers_is_exact_and_wide(void **state)
 {
     (void)state;
@@ -200,8 +218,8 @@ static void test_indices__out_of_range_are_named(void **state)
     assert_message(DET_EINVAL, "gather: index 0 is -1; there are 3 elements");
     assert_null(det_one_hot(bad, 3));
     assert_message(DET_EINVAL, "one_hot: index 1 is 3; there are 3 elements");
-    assert_null(det_gather(x, 0, det_zeros(DET_I32, DET_DIMS(1, 1))));
-    assert_message(DET_EDTYPE, "gather: index is i32, wants i64");
+    assert_null(det_gather(x, 0, det_zeros(DET_U8, DET_DIMS(1, 1))));
+    assert_message(DET_EDTYPE, "gather: index is u8, wants i64 or i32");
 }
 
 // Every second element is zero, as behind a ReLU: such products are computed in another way than
@@ -332,6 +350,7 @@ static void test_batch_norm__merged_with_relu_and_pooling_keeps_its_value(void *
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
           TEST(test_sum__of_a_long_column_or_row_is_accurate),
+          TEST(test_std__of_f32_holds_for_any_size_of_the_values),
           TEST(test_sum__of_integers_is_exact_and_wide),
           TEST(test_reductions__name_what_is_wrong_with_dims),
           TEST(test_softmax__is_exact_for_large_inputs),

@@ -143,6 +143,66 @@ static void test_attention__over_no_keys_is_zero(void **state)
     assert_fine();
 }
 
+struct call {
+    det_tensor *q, *k, *v, *mask, *y;
+};
+
+static det_tensor *leaf_of(det_dtype dtype, det_tensor *t)
+{
+    return det_requires_grad(det_to(det_detach(det_clone(t)), dtype), true);
+}
+
+static struct call attend(det_dtype dtype, det_tensor *q, det_tensor *kv, det_tensor *mask)
+{
+    struct call c = {leaf_of(dtype, q), leaf_of(dtype, kv), leaf_of(dtype, kv), mask, NULL};
+    c.y = det_attention(c.q, c.k, c.v, .mask = mask);
+    det_backward(c.y, .grad = det_ones(dtype, det_shape(c.y), det_ndim(c.y)));
+    assert_fine();
+    return c;
+}
+
+// Everything is as if the query were not there, but its own result, which is NaN.
+static void test_attention__a_query_that_sees_no_key_passes_no_gradient(void **state)
+{
+    (void)state;
+    enum { QUERIES = 3, KEYS = 21, D = 4 };
+    static const det_dtype types[] = {DET_F32, DET_F64, DET_BF16};
+    det_tensor *q = leaf(DET_DIMS(QUERIES, D)), *kv = leaf(DET_DIMS(KEYS, D));
+    det_tensor *hidden = det_zeros(DET_F32, DET_DIMS(QUERIES, KEYS));
+    det_fill_(det_select(hidden, 0, QUERIES - 1), -INFINITY);
+    for (size_t i = 0; i < N_OF(types); i++) {
+        det_tensor *masks[] = {det_eq_scalar(hidden, 0), leaf_of(types[i], hidden)};
+        struct call others = attend(types[i], det_slice(q, 0, 0, QUERIES - 1, 1), kv, NULL);
+        for (size_t m = 0; m < N_OF(masks); m++) {
+            struct call c = attend(types[i], q, kv, masks[m]);
+            assert_true(isnan(det_item(det_select(det_select(c.y, 0, QUERIES - 1), 0, 0))));
+            assert_alike(det_grad(c.k), det_grad(others.k), 1e-6);
+            assert_alike(det_grad(c.v), det_grad(others.v), 1e-6);
+            assert_alike(det_slice(det_grad(c.q), 0, 0, QUERIES - 1, 1), det_grad(others.q), 1e-6);
+            assert_alike(det_select(det_grad(c.q), 0, QUERIES - 1), det_zeros(DET_F32, DET_DIMS(D)),
+                         1e-9);
+        }
+        assert_alike(det_select(det_grad(masks[1]), 0, QUERIES - 1),
+                     det_zeros(DET_F32, DET_DIMS(KEYS)), 1e-9);
+    }
+    assert_fine();
+}
+
+// A NaN among hidden keys is no hidden key.
+static void test_attention__a_query_of_nan_has_a_gradient_of_nan(void **state)
+{
+    (void)state;
+    static const det_dtype types[] = {DET_F32, DET_F64};
+    det_tensor *q = det_full(DET_F32, DET_DIMS(1, 2), NAN), *kv = leaf(DET_DIMS(18, 2));
+    for (int64_t seen = 0; seen < 18; seen++) {
+        det_tensor *mask = det_eq_scalar(det_arange(DET_I64, 0, 18, 1), (double)seen);
+        for (size_t i = 0; i < N_OF(types); i++) {
+            struct call c = attend(types[i], q, kv, mask);
+            assert_true(isnan(det_item(det_select(det_select(det_grad(c.q), 0, 0), 0, 0))));
+        }
+    }
+}
+
 // --- recurrent layers
 
 static det_rnn_weights weights(int64_t gates, int64_t in, int64_t hidden)
@@ -249,6 +309,8 @@ RUN_TESTS(CASE(test_attention__drops_weights_and_drops_the_same_ones_in_backward
           CASE(test_attention__heads_cut_from_one_tensor_come_back_side_by_side),
           CASE(test_attention__batches_broadcast), CASE(test_attention__gives_bf16_under_autocast),
           CASE(test_attention__over_no_keys_is_zero),
+          CASE(test_attention__a_query_that_sees_no_key_passes_no_gradient),
+          CASE(test_attention__a_query_of_nan_has_a_gradient_of_nan),
           CASE(test_lstm__gives_the_same_bits_with_any_number_of_threads),
           CASE(test_rnn__computes_in_bf16_under_autocast),
           CASE(test_rnn__last_states_are_the_last_ones_walked),

@@ -190,6 +190,28 @@ static void test_nan__is_told_once(void **state)
     det_trainer_free(t);
 }
 
+static int nan_evaluate_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step, (void)err;
+    det_metric(out, "accuracy", NAN);
+    return 0;
+}
+
+static void test_nan__of_a_validation_is_told_too(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.evaluate_batch = nan_evaluate_batch;
+    memset(&training, 0, sizeof training);
+    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(4), LOG_TO(&training),
+             .min_validation_period = det_batches(2));
+    assert_int_equal(training.n_validation, 2);
+    assert_int_equal(training.n_warning, 1);
+    assert_non_null(strstr(training.warning, "validation metric 'accuracy' is not a number"));
+    det_trainer_free(t);
+}
+
 // --- what is rarely meant
 
 static int silent_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
@@ -262,7 +284,7 @@ static void test_hints__optimizers_without_gradients_are_pointed_out(void **stat
     train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(6), LOG_TO(&training),
              .reporting_period = det_batches(2));
     assert_int_equal(training.n_warning, 1);
-    assert_non_null(strstr(training.warning, "the steps of optimizer 0 have changed nothing"));
+    assert_non_null(strstr(training.warning, "a step of SGD changes nothing: none of its 1 "));
     det_trainer_free(t);
 }
 
@@ -724,6 +746,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_amp__skips_steps_with_infinite_gradients),
     TEST(test_batch_size__is_checked_before_init),
     TEST(test_nan__is_told_once),
+    TEST(test_nan__of_a_validation_is_told_too),
     TEST(test_batch__has_a_reason_to_fail),
     TEST(test_batch__may_cope_with_failures),
     TEST(test_hints__optimizers_without_gradients_are_pointed_out),

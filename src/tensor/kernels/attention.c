@@ -62,16 +62,32 @@ static float row_sum(const float *s, int64_t n)
     return vf_sum(sum);
 }
 
-static void exp_minus(float *s, int64_t n, float m)
+static void exp_minus(float *s, int64_t n, float m, float factor)
 {
     VECTOR_LOOP
     for (int64_t j = 0; j < n; j++)
-        s[j] = vm_exp(s[j] - m);
+        s[j] = vm_exp(s[j] - m) * factor;
 }
 
 static void clear(float *s, int64_t from, int64_t to)
 {
     if (from < to) memset(s + from, 0, (size_t)(to - from) * sizeof *s);
+}
+
+// Where all keys are hidden the softmax is NaN, and no score is more than -infinity: such a row
+// passes no gradient.
+static bool sees_nothing(const struct attention_rows *a, int64_t i)
+{
+    return a->largest[i] == -INFINITY;
+}
+
+// -infinity only if no score is NaN: a comparison with NaN may have lost it.
+static float largest_score(const float *s, int64_t n)
+{
+    const float most = row_max(s, n);
+    for (int64_t j = 0; j < n && most == -INFINITY; j++)
+        if (s[j] != s[j]) return s[j];
+    return most;
 }
 
 // score becomes exp(score * scale + mask - largest); divided by `sum` that is the softmax.
@@ -82,27 +98,27 @@ void KERNEL(attention_softmax)(const struct attention_rows *a)
         const int64_t n = visible(a, i), whole = whole_vectors(n);
         scale_and_mask(a, i, n, s);
         pad(s, n);
-        a->lse[i] = row_max(s, whole);
-        exp_minus(s, whole, a->lse[i]);
+        a->largest[i] = largest_score(s, whole);
+        exp_minus(s, whole, a->largest[i], 1);
         clear(s, whole, a->keys);
         a->sum[i] = row_sum(s, whole);
     }
-    float *lse = a->lse;
-    const float *sum = a->sum;
-    VECTOR_LOOP
-    for (int64_t i = 0; i < a->rows; i++)
-        lse[i] += vm_log(sum[i]);
 }
 
-// The softmax again, with the sums known.
+// The softmax again, with the sums known. Not from largest + log(sum), one number: where scores are
+// in the thousands its last digit is 1e-4 of every weight.
 void KERNEL(attention_weights)(const struct attention_rows *a)
 {
     for (int64_t i = 0; i < a->rows; i++) {
         float *s = a->score + i * a->ld;
         const int64_t n = visible(a, i), whole = whole_vectors(n);
+        if (sees_nothing(a, i)) {
+            clear(s, 0, a->ld);
+            continue;
+        }
         scale_and_mask(a, i, n, s);
         pad(s, n);
-        exp_minus(s, whole, a->lse[i]);
+        exp_minus(s, whole, a->largest[i], 1 / a->sum[i]);
         clear(s, whole, a->keys);
     }
 }
@@ -123,6 +139,7 @@ void KERNEL(attention_grad)(const struct attention_rows *a)
         const float *p = a->score + i * a->ld;
         float *g = a->grad + i * a->ld;
         const int64_t n = visible(a, i), whole = whole_vectors(n);
+        if (sees_nothing(a, i)) clear(g, 0, whole); // whatever came: it may be NaN
         const float mean = row_dot(p, g, whole);
         if (a->bias_grad) {
             float *to = a->bias_grad + i * a->bias_grad_stride;

@@ -18,8 +18,8 @@ struct attention_rows {
     float *grad;            // gradient of the weights before, of q k^T after
     float *bias_grad;       // gradient of bias, if not NULL, bias_grad_stride apart
     int64_t bias_grad_stride;
-    float *sum; // of the exponentials of each row
-    float *lse; // log of that sum, with the largest score put back
+    float *largest; // score of each row
+    float *sum;     // of the exponentials of each row's distances from it
 };
 
 struct attention_dropout {

@@ -1,43 +1,77 @@
 // Unit channel_norm.c: normalisation per channel (batch_norm, group_norm), channels fastest in
 // memory. The sums over rows are kept in memory, one per channel: they stay in the first-level
-// cache, while the rows stream by.
+// cache, while the rows stream by. They are f32 for a few rows and f64 beyond: long sums in f32
+// would lose more digits than all the rest.
 #include "tensor/kernels/kernels.h"
 
 #include "tensor/kernels/simd.h"
 
+enum { FEW_ROWS = 32 };
+
+INLINE void clear(float *few, int64_t c)
+{
+    memset(few, 0, (size_t)c * sizeof *few);
+}
+
+INLINE void add_few(double *sum, const float *few, int64_t c)
+{
+    VECTOR_LOOP
+    for (int64_t j = 0; j < c; j++)
+        sum[j] += (double)few[j];
+}
+
 // --- statistics
 
-INLINE void stats_as(const void *x, const bool bf16, int64_t rows, int64_t c, float *mean,
-                     float *m2)
+// Sums over the rows of the distances from `centre`, or of their squares.
+INLINE void distances(const void *x, const bool bf16, int64_t rows, int64_t c, const float *centre,
+                      const bool squared, float *few, double *sum)
 {
-    memset(mean, 0, (size_t)c * sizeof *mean);
-    memset(m2, 0, (size_t)c * sizeof *m2);
-    for (int64_t r = 0; r < rows; r++) {
-        VECTOR_LOOP
-        for (int64_t j = 0; j < c; j++)
-            mean[j] += load_as(x, bf16, r * c + j);
-    }
-    const float n = (float)rows;
-    for (int64_t j = 0; j < c; j++)
-        mean[j] /= n;
-    for (int64_t r = 0; r < rows; r++) {
-        VECTOR_LOOP
-        for (int64_t j = 0; j < c; j++) {
-            float d = load_as(x, bf16, r * c + j) - mean[j];
-            m2[j] += d * d;
+    memset(sum, 0, (size_t)c * sizeof *sum);
+    for (int64_t first = 0; first < rows; first += FEW_ROWS) {
+        const int64_t end = rows - first < FEW_ROWS ? rows : first + FEW_ROWS;
+        clear(few, c);
+        for (int64_t r = first; r < end; r++) {
+            VECTOR_LOOP
+            for (int64_t j = 0; j < c; j++) {
+                const float d = load_as(x, bf16, r * c + j) - centre[j];
+                few[j] += squared ? d * d : d;
+            }
         }
+        add_few(sum, few, c);
+    }
+}
+
+// Distances are taken from the first row, then from the mean: what all rows have in common costs no
+// digits.
+INLINE void stats_as(const void *x, const bool bf16, int64_t rows, int64_t c, float *work,
+                     double *mean, double *m2)
+{
+    float *centre = work, *few = work + c;
+    for (int64_t j = 0; j < c; j++) {
+        const float first = load_as(x, bf16, j);
+        centre[j] = first - first == 0 ? first : 0; // infinity would make NaN of all distances
+    }
+    distances(x, bf16, rows, c, centre, false, few, mean);
+    for (int64_t j = 0; j < c; j++) {
+        mean[j] = (double)centre[j] + mean[j] / (double)rows;
+        centre[j] = (float)mean[j];
+    }
+    distances(x, bf16, rows, c, centre, true, few, m2);
+    for (int64_t j = 0; j < c; j++) { // they were from the mean as rounded
+        const double off = (double)centre[j] - mean[j], square = m2[j] - (double)rows * off * off;
+        m2[j] = square < 0 ? 0 : square;
     }
 }
 
 // Mean of each channel and sum of squared distances from it. Meant for blocks that fit the cache:
-// it reads them twice.
-void KERNEL(channel_stats)(const void *x, bool bf16, int64_t rows, int64_t c, float *mean,
-                           float *m2)
+// it reads them twice. work: 2 c floats.
+void KERNEL(channel_stats)(const void *x, bool bf16, int64_t rows, int64_t c, float *work,
+                           double *mean, double *m2)
 {
     if (bf16)
-        stats_as(x, true, rows, c, mean, m2);
+        stats_as(x, true, rows, c, work, mean, m2);
     else
-        stats_as(x, false, rows, c, mean, m2);
+        stats_as(x, false, rows, c, work, mean, m2);
 }
 
 // --- forward
@@ -69,25 +103,37 @@ INLINE float grad_at(const struct channel_norm *k, const bool bf16, const bool r
     if (!relu) return g;
     float y = add ? load_as(k->y, bf16, i)
                   : (load_as(k->x, bf16, i) - k->mean[j]) * k->scale[j] + k->bias[j];
-    return y > 0 ? g : 0;
+    return y <= 0 ? 0 : g;
 }
 
-INLINE void sums_as(const struct channel_norm *from, const bool bf16, const bool relu,
-                    const bool add, float *sum_g, float *sum_gx)
+// Over rows [first, end).
+INLINE void few_sums(const struct channel_norm *k, const bool bf16, const bool relu, const bool add,
+                     int64_t first, int64_t end, float *few_g, float *few_gx)
 {
-    const struct channel_norm k = *from;
-    const int64_t c = k.c;
-    memset(sum_g, 0, (size_t)c * sizeof *sum_g);
-    memset(sum_gx, 0, (size_t)c * sizeof *sum_gx);
-    for (int64_t r = 0; r < k.rows; r++) {
+    const int64_t c = k->c;
+    for (int64_t r = first; r < end; r++) {
         VECTOR_LOOP
         for (int64_t j = 0; j < c; j++) {
             const int64_t i = r * c + j;
-            float g = grad_at(&k, bf16, relu, add, i, j);
-            if (add) store_as(k.g_skip, bf16, i, g);
-            sum_g[j] += g;
-            sum_gx[j] += g * (load_as(k.x, bf16, i) - k.mean[j]);
+            float g = grad_at(k, bf16, relu, add, i, j);
+            if (add) store_as(k->g_skip, bf16, i, g);
+            few_g[j] += g;
+            few_gx[j] += g * (load_as(k->x, bf16, i) - k->mean[j]);
         }
+    }
+}
+
+INLINE void sums_as(const struct channel_norm *from, const bool bf16, const bool relu,
+                    const bool add, const struct channel_sums *to)
+{
+    const struct channel_norm k = *from;
+    float *few_g = to->work, *few_gx = to->work + k.c;
+    for (int64_t first = 0; first < k.rows; first += FEW_ROWS) {
+        clear(to->work, 2 * k.c);
+        few_sums(&k, bf16, relu, add, first, k.rows - first < FEW_ROWS ? k.rows : first + FEW_ROWS,
+                 few_g, few_gx);
+        add_few(to->g, few_g, k.c);
+        add_few(to->gx, few_gx, k.c);
     }
 }
 
@@ -100,7 +146,8 @@ INLINE void backward_as(const struct channel_norm *from, const bool bf16, const 
         for (int64_t j = 0; j < c; j++) {
             const int64_t i = r * c + j;
             float g = grad_at(&k, bf16, relu, false, i, j), d = load_as(k.x, bf16, i) - k.mean[j];
-            store_as(k.gx, bf16, i, g * k.scale[j] + k.shift[j] + k.slope[j] * d);
+            float of_x = k.slope[j] != 0 ? k.slope[j] * d : 0; // 0 even if x is infinite or NaN
+            store_as(k.gx, bf16, i, g * k.scale[j] + k.shift[j] + of_x);
         }
     }
 }
@@ -145,7 +192,7 @@ INLINE void forward_window(const struct channel_norm *k, const struct norm_windo
 INLINE vf window_grad(const struct channel_norm *k, const struct norm_window at, const int width)
 {
     const vf y = vf_load_n((const float *)k->y + at.out, width);
-    return vf_select(y > 0, vf_load_n((const float *)k->g + at.out, width), (vf){0});
+    return vf_select(y <= 0, (vf){0}, vf_load_n((const float *)k->g + at.out, width));
 }
 
 INLINE void sums_window(const struct channel_norm *k, const struct norm_window at, const int width,
@@ -178,7 +225,8 @@ INLINE void backward_window(const struct channel_norm *k, const struct norm_wind
     for (int i = 0; i < 4; i++) {
         const vf of_g = vf_select(winner == i, g, (vf){0});
         float *to = gx + (i / 2 * k->pooled_line + i % 2) * k->c;
-        vf_store_n(to, of_g + shift + slope * (v[i] - mean), width);
+        const vf of_x = vf_select(slope != 0, slope * (v[i] - mean), (vf){0}); // see backward_as()
+        vf_store_n(to, of_g + shift + of_x, width);
     }
 }
 
@@ -195,21 +243,39 @@ INLINE void pooled_window(const enum pooled_pass pass, const struct channel_norm
         backward_window(k, at, width);
 }
 
-INLINE void pooled_as(const enum pooled_pass pass, const struct channel_norm *from, float *sum_g,
-                      float *sum_gx)
+INLINE void pooled_lines(const enum pooled_pass pass, const struct channel_norm *k, int64_t row,
+                         float *few_g, float *few_gx)
+{
+    const int64_t c = k->c, line = k->pooled_line;
+    struct norm_window at = {.out = row / 4 * c};
+    for (int64_t x = 0; x < line; x += 2, at.out += c) {
+        const struct norm_window first = at;
+        at.in = (row + x) * c;
+        for (at.j = 0; at.j + LANES <= c; at.j += LANES, at.in += LANES, at.out += LANES)
+            pooled_window(pass, k, at, LANES, few_g, few_gx);
+        if (at.j < c) pooled_window(pass, k, at, (int)(c - at.j), few_g, few_gx);
+        at = first;
+    }
+}
+
+// Pair of lines by pair of lines.
+INLINE void pooled_as(const enum pooled_pass pass, const struct channel_norm *from)
 {
     const struct channel_norm k = *from;
-    const int64_t c = k.c, line = k.pooled_line;
-    struct norm_window at = {0};
-    for (int64_t row = 0; row < k.rows; row += 2 * line)
-        for (int64_t x = 0; x < line; x += 2, at.out += c) {
-            const struct norm_window first = at;
-            at.in = (row + x) * c;
-            for (at.j = 0; at.j + LANES <= c; at.j += LANES, at.in += LANES, at.out += LANES)
-                pooled_window(pass, &k, at, LANES, sum_g, sum_gx);
-            if (at.j < c) pooled_window(pass, &k, at, (int)(c - at.j), sum_g, sum_gx);
-            at = first;
-        }
+    for (int64_t row = 0; row < k.rows; row += 2 * k.pooled_line)
+        pooled_lines(pass, &k, row, NULL, NULL);
+}
+
+INLINE void pooled_sums(const struct channel_norm *from, const struct channel_sums *to)
+{
+    const struct channel_norm k = *from;
+    float *few_g = to->work, *few_gx = to->work + k.c;
+    for (int64_t row = 0; row < k.rows; row += 2 * k.pooled_line) {
+        clear(to->work, 2 * k.c);
+        pooled_lines(POOLED_SUMS, &k, row, few_g, few_gx);
+        add_few(to->g, few_g, k.c);
+        add_few(to->gx, few_gx, k.c);
+    }
 }
 
 // --- by case
@@ -217,7 +283,7 @@ INLINE void pooled_as(const enum pooled_pass pass, const struct channel_norm *fr
 void KERNEL(channel_forward)(const struct channel_norm *k)
 {
     if (k->pooled_line) {
-        pooled_as(POOLED_FORWARD, k, NULL, NULL);
+        pooled_as(POOLED_FORWARD, k);
         return;
     }
     switch (4 * k->bf16 + 2 * k->relu + (k->skip != NULL)) {
@@ -248,33 +314,33 @@ void KERNEL(channel_forward)(const struct channel_norm *k)
     }
 }
 
-// Sums of g and of g * (x - mean) over the rows; with g_skip, writes it too.
-void KERNEL(channel_sums)(const struct channel_norm *k, float *sum_g, float *sum_gx)
+// Sums over the rows; with g_skip, writes it too.
+void KERNEL(channel_sums)(const struct channel_norm *k, const struct channel_sums *to)
 {
+    memset(to->g, 0, (size_t)k->c * sizeof *to->g);
+    memset(to->gx, 0, (size_t)k->c * sizeof *to->gx);
     if (k->pooled_line) {
-        memset(sum_g, 0, (size_t)k->c * sizeof *sum_g);
-        memset(sum_gx, 0, (size_t)k->c * sizeof *sum_gx);
-        pooled_as(POOLED_SUMS, k, sum_g, sum_gx);
+        pooled_sums(k, to);
         return;
     }
     switch (3 * k->bf16 + k->relu + (k->g_skip != NULL)) { // g_skip comes with relu only
     case 0:
-        sums_as(k, false, false, false, sum_g, sum_gx);
+        sums_as(k, false, false, false, to);
         break;
     case 1:
-        sums_as(k, false, true, false, sum_g, sum_gx);
+        sums_as(k, false, true, false, to);
         break;
     case 2:
-        sums_as(k, false, true, true, sum_g, sum_gx);
+        sums_as(k, false, true, true, to);
         break;
     case 3:
-        sums_as(k, true, false, false, sum_g, sum_gx);
+        sums_as(k, true, false, false, to);
         break;
     case 4:
-        sums_as(k, true, true, false, sum_g, sum_gx);
+        sums_as(k, true, true, false, to);
         break;
     case 5:
-        sums_as(k, true, true, true, sum_g, sum_gx);
+        sums_as(k, true, true, true, to);
         break;
     }
 }
@@ -282,7 +348,7 @@ void KERNEL(channel_sums)(const struct channel_norm *k, float *sum_g, float *sum
 void KERNEL(channel_backward)(const struct channel_norm *k)
 {
     if (k->pooled_line)
-        pooled_as(POOLED_BACKWARD, k, NULL, NULL);
+        pooled_as(POOLED_BACKWARD, k);
     else if (k->bf16 && k->relu)
         backward_as(k, true, true);
     else if (k->bf16)

@@ -25,8 +25,10 @@
 #define CEIL ceilf
 #define ROUND rintf
 #define TRUNC truncf
-#define REMAINDER(a, b) ((a) - (b)*floorf((a) / (b)))
+#define REMAINDER remainder_f32
 #define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
+
+REMAINDER_FUNCTION(remainder_f32, float, fmodf)
 
 #define UNARY(name, test, torch, saved, value, grad)                                           \
     EW_LOOP1(name##_f32, float, float, AS_IS, AS_IS, value)                                    \

@@ -54,6 +54,19 @@ INLINE void store_row(const int nv, const vf *sum, float *c, int last, bool accu
     }
 }
 
+// sum -> part, or added to it; the next block starts from zero.
+INLINE void end_block(const int n, vf *sum, vf *part, bool add)
+{
+    UNROLL(24)
+    for (int i = 0; i < n; i++) {
+        if (add)
+            part[i] += sum[i];
+        else
+            part[i] = sum[i];
+        sum[i] = (vf){0};
+    }
+}
+
 INLINE void tile(const int mr, const int nv, const bool columns, const struct gemm_panel *p,
                  const float *a, float *c)
 {
@@ -61,20 +74,34 @@ INLINE void tile(const int mr, const int nv, const bool columns, const struct ge
     const int64_t *seg = p->seg ? p->seg : one_segment;
     const float *b = p->b;
     const int64_t stride = p->a_tiles ? MAX_MR(nv) : p->a_stride, k_end = p->k;
-    vf sum[24];
+    const int64_t block = p->k_block ? p->k_block : INT64_MAX;
+    int64_t left = block; // of the block
+    bool blocks = false;  // some are in part
+    vf sum[24], part[24];
+    __asm__("" : "=m"(part)); // in memory, all registers are for sum
     UNROLL(24)
     for (int i = 0; i < mr * nv; i++)
         sum[i] = (vf){0};
     for (int s = 0; s < p->n_seg; s++) {
         const float *as = a + seg[s];
-        if (columns) {
-            for (int64_t k = 0; k < k_end; k++, as += stride)
-                STEP(as[i]);
-        } else {
-            for (int64_t k = 0; k < k_end; k++)
-                STEP(as[i * stride + k]);
+        for (int64_t todo = k_end, n; todo; todo -= n) {
+            if (!left) {
+                end_block(mr * nv, sum, part, blocks);
+                blocks = true;
+                left = block;
+            }
+            n = todo < left ? todo : left;
+            left -= n;
+            if (columns) {
+                for (const float *end = as + n * stride; as != end; as += stride)
+                    STEP(as[i]);
+            } else {
+                for (const float *end = as + n; as != end; as++)
+                    STEP(as[i * stride]);
+            }
         }
     }
+    if (blocks) end_block(mr * nv, part, sum, true);
     const int last = p->width - (nv - 1) * LANES;
     UNROLL(16)
     for (int i = 0; i < mr; i++)
@@ -332,7 +359,7 @@ INLINE float act_none(float x, float *slope)
 
 INLINE float act_relu(float x, float *slope)
 {
-    *slope = x > 0 ? 1 : 0;
+    *slope = x <= 0 ? 0 : 1; // NaN lets the gradient through, as in torch
     return x > 0 || x != x ? x : 0;
 }
 

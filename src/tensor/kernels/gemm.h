@@ -11,6 +11,9 @@
 // The k dimension is n_seg segments of k elements each: segment s of A starts at a + seg[s]. Plain
 // matrices have one segment; a convolution has one per kernel row, so no matrix of patches is
 // built. B has k rows per segment, b_stride apart, all segments behind one another.
+//
+// A sum of many products loses digits with each of them: what is rounded is the sum so far. With
+// k_block, every so many products are summed up from zero, and then those sums.
 struct gemm_panel {
     int64_t m, k;
     int n_seg;
@@ -25,6 +28,7 @@ struct gemm_panel {
     float *c;
     int64_t ldc;
     bool accumulate;
+    int64_t k_block; // 0: one sum
 };
 
 // Floats from one tile of a packed A to the next: [k][rows], and a line of the cache more, because

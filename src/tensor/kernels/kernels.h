@@ -75,7 +75,7 @@ struct fold_block {
     void *out;
 };
 
-enum { FOLD_TILE = 64, FOLD_BLOCK = 128, FOLD_SHORT = 16 }; // see fold_loops.h
+enum { FOLD_TILE = 64, FOLD_BLOCK = 32, FOLD_SHORT = 16 }; // see fold_loops.h
 
 // Rows of n elements. in is x, or y for the gradients; g is the gradient of y.
 enum softmax_id { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD };
@@ -175,14 +175,15 @@ struct dropout_args {
     K(void, random_normal, (const struct random_range *r, float *out))                              \
     K(void, dropout, (const struct random_range *r, bool bf16, const struct dropout_args *a))       \
     /* winograd.h */                                                                                \
-    K(void, wino_input, (const struct wino_tiles *t))                                               \
-    K(void, wino_gradient, (const struct wino_tile *t))                                             \
-    K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t)) \
-    K(void, wino_kernel, (const float *from, int64_t stride, bool turned, float *to, int64_t step))  \
+    K(void, wino_input, (const struct wino_inputs *r))                                              \
+    K(void, wino_gradient, (const struct wino_tile *t, float *to, int64_t step))                    \
+    K(void, wino_output, (const float *from, int64_t step, const float *bias, const struct wino_tile *t))\
+    K(void, wino_kernel, (const float *from, int64_t stride, bool turned, struct wino_shape shape,  \
+                          float *to, int64_t step))                                                 \
     K(void, wino_kernel_5, (const float *from, int64_t stride, int n, float *to, int64_t step))     \
     K(void, wino_pool, (const struct wino_pool *p))                                                 \
-    K(void, wino_kernel_grad, (const float *from, int64_t step, float *to, int64_t stride,          \
-                               bool accumulate))                                                    \
+    K(void, wino_kernel_grad, (const float *from, int64_t step, struct wino_shape shape, float *to, \
+                               int64_t stride, bool accumulate))                                    \
     /* pooling.h */                                                                                 \
     K(void, pool_row, (const struct pool_row *p))                                                   \
     K(void, pool_row_grad, (const struct pool_row_grad *p))                                         \
@@ -195,9 +196,10 @@ struct dropout_args {
     K(void, sparse_scatter, (const struct pooled_image *p, const struct sparse_weights *w,          \
                              struct sparse_grad *list, int32_t *count, float *image))              \
     /* norm.h */                                                                                    \
-    K(void, channel_stats, (const void *x, bool bf16, int64_t rows, int64_t c, float *mean, float *m2)) \
+    K(void, channel_stats, (const void *x, bool bf16, int64_t rows, int64_t c, float *work,         \
+                            double *mean, double *m2))                                              \
     K(void, channel_forward, (const struct channel_norm *k))                                        \
-    K(void, channel_sums, (const struct channel_norm *k, float *sum_g, float *sum_gx))              \
+    K(void, channel_sums, (const struct channel_norm *k, const struct channel_sums *to))            \
     K(void, channel_backward, (const struct channel_norm *k))                                       \
     K(void, row_norm_forward, (const struct row_norm *k))                                           \
     K(void, row_norm_backward, (const struct row_norm *k))                                          \

@@ -75,6 +75,20 @@
 #define SAVED_X x
 #define SAVED_Y y
 
+// Against a first, then against b, so that b wins where the two contradict each other; any NaN
+// stays.
+#define AT_LEAST(x, a) ((x) >= (a) || (x) != (x) ? (x) : (a))
+#define AT_MOST(x, b) ((x) <= (b) || (x) != (x) ? (x) : (b))
+#define CLAMP(x, a, b) AT_MOST(AT_LEAST(x, a), b)
+
+// The rest of a division that rounds down: it has the sign of b.
+#define REMAINDER_FUNCTION(fn, type, FMODF)                          \
+    static inline type fn(type a, type b)                            \
+    {                                                                \
+        type rest = FMODF(a, b);                                     \
+        return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest; \
+    }
+
 #define SOFTPLUS_OF(EXPF, LOG1PF, ABSF, x) (((x) > 0 ? (x) : 0) + LOG1PF(EXPF(-ABSF(x))))
 #define GELU_TANH_ARG(x) ((T)0.7978845608028654 * ((x) + (T)0.044715 * (x) * (x) * (x)))
 #define GELU_TANH_GRAD(x, g)                                                       \

@@ -1,4 +1,4 @@
-// kernels/norm.h: arguments of the normalisation kernels. All sums and statistics are f32.
+// kernels/norm.h: arguments of the normalisation kernels.
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +21,12 @@ struct channel_norm {
     // are those of whole pairs of lines of an image, this many pixels long; 0: not pooled.
     int64_t pooled_line;
     uint8_t *winner; // which pixel of its window was the largest, like y
+};
+
+// Sums over rows, one for each channel.
+struct channel_sums {
+    double *g, *gx; // of g, of g * (x - mean)
+    float *work;    // 2 c
 };
 
 // Along rows of d elements: y = (x - mean) / sqrt(variance + eps) * weight + bias.

@@ -191,7 +191,7 @@ INLINE void pick_taps(const int n, const struct pooled_pick *p, int first, int64
         const int64_t at = i * p->c + c;
         const vi winner = vi_load_bytes(p->winner + at);
         vf g = vf_load_n(p->g + at, width);
-        if (p->y) g = vf_select(vf_load_n(p->y + at, width) > 0, g, (vf){0});
+        if (p->y) g = vf_select(vf_load_n(p->y + at, width) <= 0, (vf){0}, g);
         total += g;
         __asm__("" : "+r"(from)); // one pointer; the compiler would add up one per tap
         UNROLL(25)
@@ -321,7 +321,7 @@ INLINE int live_grads(const struct pooled_image *p, int64_t pixel, int64_t c0, f
         const float *y = p->y + at;
         VECTOR_LOOP
         for (int c = 0; c < n; c++)
-            value[c] = y[c] > 0 ? g[c] : 0;
+            value[c] = y[c] <= 0 ? 0 : g[c];
     } else {
         memcpy(value, g, (size_t)n * sizeof *value);
     }
@@ -421,7 +421,7 @@ INLINE void list_vector(const struct pooled_image *p, int64_t at, int64_t c, int
         _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
     const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     vf g = vf_load_n(p->g + at, left);
-    if (p->y) g = vf_select(vf_load_n(p->y + at, left) > 0, g, (vf){0});
+    if (p->y) g = vf_select(vf_load_n(p->y + at, left) <= 0, (vf){0}, g);
     const __m512i value = (__m512i)g, offset = (__m512i)((lane + (int32_t)c) * (int32_t)w_step);
     const __m512i first = _mm512_permutex2var_epi32(value, low, offset);
     const __m512i second = _mm512_permutex2var_epi32(value, high, offset);
@@ -439,7 +439,7 @@ INLINE void list_vector(const struct pooled_image *p, int64_t at, int64_t c, int
 {
     (void)n_window;
     for (int64_t i = c; i < p->c && i < c + LANES; i++, at++) { // no branches, as above
-        const float g = p->y && !(p->y[at] > 0) ? 0 : p->g[at];
+        const float g = p->y && p->y[at] <= 0 ? 0 : p->g[at];
         int32_t *end = &count[p->winner[at]];
         list[p->winner[at] * (p->c + LIST_SLACK) + *end] =
             (struct sparse_grad){g, (int32_t)(i * w_step)};

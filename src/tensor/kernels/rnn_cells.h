@@ -37,7 +37,7 @@ static void relu_step_grad(const struct rnn_step_grad *from)
     T *g_gate = s.g_gate;
     VECTOR_LOOP
     for (int64_t i = 0; i < s.rows * s.h; i++)
-        g_gate[i] = gate[i] > 0 ? g_out[i] : 0;
+        g_gate[i] = gate[i] <= 0 ? 0 : g_out[i];
 }
 
 static void gru_step(const struct rnn_step *from)

@@ -250,6 +250,15 @@ INLINE vf vf_load_as(const void *p, const bool bf16, int64_t i)
     return (vf)(__builtin_convertvector(h, vu) << 16);
 }
 
+// The first n < LANES elements only: memory behind them is not touched.
+INLINE vf vf_load_as_n(const void *p, const bool bf16, int n)
+{
+    if (!bf16) return vf_load_n(p, n);
+    uint16_t few[LANES] = {0};
+    memcpy(few, p, (size_t)n * sizeof *few);
+    return vf_load_as(few, true, 0);
+}
+
 INLINE void vf_store_as(void *p, const bool bf16, int64_t i, vf v)
 {
     if (!bf16) {

@@ -1,18 +1,19 @@
 // Unit winograd.c: Winograd transforms, a vector of channels at a time. Channels are a multiple of
-// LANES but for the input and the pooled output. Lavin, Gray: "Fast algorithms for convolutional
-// neural networks" (CVPR 2016).
+// LANES but for the input and the pooled output of 5 x 5 kernels. Lavin, Gray: "Fast algorithms for
+// convolutional neural networks" (CVPR 2016).
 //
-// F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) evaluate at the same six points: 0, P, -P, Q, -Q, infinity.
-// With 3/4 and 3/2 rounding costs half as much as with the usual 1 and 2, about as much as in a
-// direct sum: the six points lie about as evenly between zero and infinity as they can, and all
-// their powers that occur are exact.
+// Six numbers (of F(4, 3) and F(2, 5)) are values at the points 0, P, -P, Q, -Q, infinity; four (of
+// F(2, 3)) at 0, 1, -1, infinity. The sums between the transforms are larger than what comes out of
+// them, and so is what they round: with 1 and 2 for P and Q, 10.8 times in the mean over the
+// outputs of F(4 x 4, 3 x 3), with 11/16 and 3/2 4.8 times. No points are much better; and all
+// powers of these that occur are exact. F(4 x 2, 3 x 3) has 2.8, F(2 x 2, 3 x 3) 1.7.
 #include "tensor/kernels/winograd.h"
 
 #include "tensor/kernels/kernels.h"
 
-INLINE vf load_channels(const float *p, const int width)
+INLINE vf load_channels(const void *p, const bool bf16, const int width)
 {
-    return width == LANES ? vf_load(p) : vf_load_n(p, width);
+    return width == LANES ? vf_load_as(p, bf16, 0) : vf_load_as_n(p, bf16, width);
 }
 
 INLINE void store_channels(float *p, vf v, const int width)
@@ -23,7 +24,7 @@ INLINE void store_channels(float *p, vf v, const int width)
         vf_store_n(p, v, width);
 }
 
-#define P 0.75f
+#define P 0.6875f
 #define Q 1.5f
 #define P2 (P * P)
 #define Q2 (Q * Q)
@@ -88,6 +89,47 @@ INLINE void kernel_3(const vf *u, vf *g) // G^T u
     g[2] = P2 * even_p + Q2 * even_q + u[5];
 }
 
+// The same for the four points 0, 1, -1, infinity.
+
+INLINE void input_4(const vf *d, vf *o) // B^T d
+{
+    o[0] = d[0] - d[2];
+    o[1] = d[2] + d[1];
+    o[2] = d[2] - d[1];
+    o[3] = d[3] - d[1];
+}
+
+INLINE void output_2_of_4(const vf *m, vf *y) // A^T m
+{
+    y[0] = m[0] + (m[1] + m[2]);
+    y[1] = (m[1] - m[2]) + m[3];
+}
+
+INLINE void gradient_4(const vf *y, vf *z) // A y
+{
+    z[0] = y[0];
+    z[1] = y[0] + y[1];
+    z[2] = y[0] - y[1];
+    z[3] = y[1];
+}
+
+INLINE void kernel_4(const vf *g, vf *u) // G g
+{
+    const vf even = 0.5f * (g[0] + g[2]), odd = 0.5f * g[1];
+    u[0] = g[0];
+    u[1] = even + odd;
+    u[2] = even - odd;
+    u[3] = g[2];
+}
+
+INLINE void kernel_3_of_4(const vf *u, vf *g) // G^T u
+{
+    const vf even = 0.5f * (u[1] + u[2]);
+    g[0] = u[0] + even;
+    g[1] = 0.5f * (u[1] - u[2]);
+    g[2] = even + u[3];
+}
+
 INLINE void kernel_6_of_5(const vf *g, vf *u) // G g
 {
     const vf even_p = (g[0] + P2 * g[2] + P2 * P2 * g[4]) * (1 / NP);
@@ -107,138 +149,237 @@ INLINE void output_2(const vf *m, vf *y) // A^T m
     y[1] = P * (m[1] - m[2]) + Q * (m[3] - m[4]) + m[5];
 }
 
+// --- one or the other, by the number of outputs
+
+INLINE void input_line(const int outputs, const vf *d, vf *o)
+{
+    if (outputs == 4)
+        input_6(d, o);
+    else
+        input_4(d, o);
+}
+
+INLINE void output_line(const int outputs, const vf *m, vf *y)
+{
+    if (outputs == 4)
+        output_4(m, y);
+    else
+        output_2_of_4(m, y);
+}
+
+INLINE void gradient_line(const int outputs, const vf *y, vf *z)
+{
+    if (outputs == 4)
+        gradient_6(y, z);
+    else
+        gradient_4(y, z);
+}
+
+INLINE void kernel_line(const int outputs, const vf *g, vf *u)
+{
+    if (outputs == 4)
+        kernel_6(g, u);
+    else
+        kernel_4(g, u);
+}
+
+INLINE void kernel_grad_line(const int outputs, const vf *u, vf *g)
+{
+    if (outputs == 4)
+        kernel_3(u, g);
+    else
+        kernel_3_of_4(u, g);
+}
+
+// Calls fn(..., rows, columns) with constants for the shape.
+#define BY_SHAPE(shape, fn, ...)    \
+    do {                            \
+        if ((shape).columns == 4)   \
+            fn(__VA_ARGS__, 4, 4);  \
+        else if ((shape).rows == 4) \
+            fn(__VA_ARGS__, 4, 2);  \
+        else                        \
+            fn(__VA_ARGS__, 2, 2);  \
+    } while (0)
+
+// --- tiles: columns of pixels first, then lines
+
+enum { MAX_OUT = 4, MAX_IN = 6 };
+
 // Channels of a pixel, zero outside of the image. No branch: borders are in every row of tiles.
-INLINE vf pixel(const struct wino_tile *t, int64_t y, int64_t x, int64_t c, const int width)
+INLINE vf pixel(const struct wino_image *t, const bool bf16, int64_t y, int64_t x, int64_t c,
+                const int n)
 {
     static const float nothing[LANES];
     const bool inside = (uint64_t)y < (uint64_t)t->h && (uint64_t)x < (uint64_t)t->w;
-    return load_channels(inside ? t->image + (y * t->w + x) * t->c + c : nothing, width);
+    const int64_t at = ((y * t->w + x) * t->c + c) * (bf16 ? 2 : 4);
+    return load_channels(inside ? (const char *)t->data + at : (const char *)nothing, bf16, n);
 }
 
 // Columns of pixels, transformed, are kept in a ring: the next tile has some of them in common, at
 // other places of it.
-INLINE void input_column(const struct wino_tile *t, int64_t x, int64_t c, const int width,
-                         vf *column)
+INLINE void input_column(const struct wino_inputs *r, const bool bf16, int64_t x, int64_t c,
+                         const int n, const int rows, vf *column)
 {
-    vf d[WINO_IN];
+    vf d[MAX_IN];
     UNROLL(6)
-    for (int i = 0; i < WINO_IN; i++)
-        d[i] = pixel(t, t->y + i, x, c, width);
-    input_6(d, column);
+    for (int i = 0; i < rows + 2; i++)
+        d[i] = pixel(&r->image, bf16, r->y + i, x, c, n);
+    input_line(rows, d, column);
 }
 
-INLINE void input_tile(const struct wino_tile *t, const vf (*ring)[WINO_IN], const int start,
-                       float *to)
+INLINE void input_tile(const vf (*ring)[MAX_IN], const int start, const int rows, const int columns,
+                       float *to, int64_t step)
 {
+    const int width = columns + 2;
     UNROLL(6)
-    for (int i = 0; i < WINO_IN; i++) {
-        vf in[WINO_IN], out[WINO_IN];
+    for (int i = 0; i < rows + 2; i++) {
+        vf in[MAX_IN], out[MAX_IN];
         UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            in[j] = ring[(start + j) % WINO_IN][i];
-        input_6(in, out);
+        for (int j = 0; j < width; j++)
+            in[j] = ring[(start + j) % width][i];
+        input_line(columns, in, out);
         UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            vf_store(to + (i * WINO_IN + j) * t->step, out[j]);
+        for (int j = 0; j < width; j++)
+            vf_store(to + (i * width + j) * step, out[j]);
     }
 }
 
-INLINE void input_vector(const struct wino_tiles *r, int64_t c, const int width, const int advance)
+// n channels from c on; tiles are `advance` pixels apart.
+INLINE void input_vector(const struct wino_inputs *r, const bool bf16, int64_t c, const int n,
+                         const int advance, const int rows, const int columns)
 {
-    const struct wino_tile *t = &r->first;
-    vf ring[WINO_IN][WINO_IN];
-    float *to = t->to + c;
-    int64_t x = t->x, i = 0;
+    const int width = columns + 2;
+    vf ring[MAX_IN][MAX_IN];
+    float *to = r->to + c;
+    int64_t x = r->x, i = 0;
     UNROLL(6)
-    for (int j = 0; j < WINO_IN - advance; j++)
-        input_column(t, x + j, c, width, ring[j]);
+    for (int j = 0; j < width - advance; j++)
+        input_column(r, bf16, x + j, c, n, rows, ring[j]);
     while (i < r->n) {
         UNROLL(3)
-        for (int turn = 0; turn < 3; turn++) { // after three tiles the ring is where it was
+        for (int turn = 0; turn < width / 2; turn++) { // then the ring is where it was
             if (i++ == r->n) return;
             UNROLL(4)
-            for (int j = WINO_IN - advance; j < WINO_IN; j++)
-                input_column(t, x + j, c, width, ring[(turn * advance + j) % WINO_IN]);
-            input_tile(t, ring, turn * advance, to);
+            for (int j = width - advance; j < width; j++)
+                input_column(r, bf16, x + j, c, n, rows, ring[(turn * advance + j) % width]);
+            input_tile(ring, turn * advance, rows, columns, to, r->step);
             x += advance;
             to += r->next;
         }
     }
 }
 
-INLINE void input_tiles(const struct wino_tiles *r, const int advance)
+INLINE void inputs_as(const struct wino_inputs *from, const bool bf16, const int rows,
+                      const int columns)
 {
+    const struct wino_inputs r = *from; // a copy: no store can seem to change it
+    for (int64_t c = 0; c < r.image.c; c += LANES)
+        input_vector(&r, bf16, c, LANES, columns, rows, columns);
+}
+
+INLINE void inputs_of_5(const struct wino_inputs *from, const bool bf16)
+{
+    const struct wino_inputs r = *from;
     int64_t c = 0;
-    for (; c + LANES <= r->first.c; c += LANES)
-        input_vector(r, c, LANES, advance);
-    if (c < r->first.c) input_vector(r, c, (int)(r->first.c - c), advance);
+    for (; c + LANES <= r.image.c; c += LANES)
+        input_vector(&r, bf16, c, LANES, 2, 4, 4);
+    if (c < r.image.c) input_vector(&r, bf16, c, (int)(r.image.c - c), 2, 4, 4);
 }
 
-void KERNEL(wino_input)(const struct wino_tiles *from)
+void KERNEL(wino_input)(const struct wino_inputs *r)
 {
-    const struct wino_tiles r = *from; // a copy: no store can seem to change it
-    if (r.advance == 2)
-        input_tiles(&r, 2);
+    if (r->of_5 && r->image.bf16)
+        inputs_of_5(r, true);
+    else if (r->of_5)
+        inputs_of_5(r, false);
+    else if (r->image.bf16)
+        BY_SHAPE(r->shape, inputs_as, r, true);
     else
-        input_tiles(&r, 4);
+        BY_SHAPE(r->shape, inputs_as, r, false);
 }
 
-// The 4 x 4 output gradients at (y, x).
-void KERNEL(wino_gradient)(const struct wino_tile *from)
+INLINE void gradient_as(const struct wino_tile *from, float *to, int64_t step, const bool bf16,
+                        const int rows, const int columns)
 {
     const struct wino_tile t = *from; // as above
-    for (int64_t c = 0; c < t.c; c += LANES) {
-        vf columns[WINO_OUT][WINO_IN];
+    const int width = columns + 2;
+    for (int64_t c = 0; c < t.image.c; c += LANES) {
+        vf lines[MAX_OUT][MAX_IN];
         UNROLL(4)
-        for (int j = 0; j < WINO_OUT; j++) {
-            vf d[WINO_OUT];
+        for (int j = 0; j < columns; j++) {
+            vf d[MAX_OUT];
             UNROLL(4)
-            for (int i = 0; i < WINO_OUT; i++)
-                d[i] = pixel(&t, t.y + i, t.x + j, c, LANES);
-            gradient_6(d, columns[j]);
+            for (int i = 0; i < rows; i++)
+                d[i] = pixel(&t.image, bf16, t.y + i, t.x + j, c, LANES);
+            gradient_line(rows, d, lines[j]);
         }
         UNROLL(6)
-        for (int i = 0; i < WINO_IN; i++) {
-            vf out[WINO_IN];
-            gradient_6((vf[]){columns[0][i], columns[1][i], columns[2][i], columns[3][i]}, out);
+        for (int i = 0; i < rows + 2; i++) {
+            vf in[MAX_OUT], out[MAX_IN];
+            UNROLL(4)
+            for (int j = 0; j < columns; j++)
+                in[j] = lines[j][i];
+            gradient_line(columns, in, out);
             UNROLL(6)
-            for (int j = 0; j < WINO_IN; j++)
-                vf_store(t.to + (i * WINO_IN + j) * t.step + c, out[j]);
+            for (int j = 0; j < width; j++)
+                vf_store(to + (i * width + j) * step + c, out[j]);
         }
     }
 }
 
-// Products of a tile -> 4 x 4 pixels of an image (H, W, C) at (y, x), clipped, plus bias.
+// Gradients of a tile of outputs -> point p, channel c at to[p * step + c].
+void KERNEL(wino_gradient)(const struct wino_tile *t, float *to, int64_t step)
+{
+    if (t->image.bf16)
+        BY_SHAPE(t->shape, gradient_as, t, to, step, true);
+    else
+        BY_SHAPE(t->shape, gradient_as, t, to, step, false);
+}
+
+INLINE void output_as(const float *from, int64_t step, const float *bias, const struct wino_tile *t,
+                      const bool bf16, const int rows, const int columns)
+{
+    const int width = columns + 2;
+    const struct wino_image *image = &t->image;
+    const int64_t n_rows = image->h - t->y < rows ? image->h - t->y : rows;
+    const int64_t n_columns = image->w - t->x < columns ? image->w - t->x : columns;
+    for (int64_t c = 0; c < image->c; c += LANES) {
+        vf lines[MAX_IN][MAX_OUT], start = {0};
+        if (bias) start = vf_load(bias + c);
+        UNROLL(6)
+        for (int j = 0; j < width; j++) {
+            vf m[MAX_IN];
+            UNROLL(6)
+            for (int i = 0; i < rows + 2; i++)
+                m[i] = vf_load(from + (i * width + j) * step + c);
+            output_line(rows, m, lines[j]);
+        }
+        UNROLL(4)
+        for (int i = 0; i < rows; i++) {
+            vf in[MAX_IN], out[MAX_OUT];
+            UNROLL(6)
+            for (int j = 0; j < width; j++)
+                in[j] = lines[j][i];
+            output_line(columns, in, out);
+            if (i >= n_rows) continue;
+            const int64_t to = ((t->y + i) * image->w + t->x) * image->c + c;
+            UNROLL(4)
+            for (int j = 0; j < columns; j++)
+                if (j < n_columns)
+                    vf_store_as(image->data, bf16, to + j * image->c, out[j] + start);
+        }
+    }
+}
+
+// Products of a tile, plus bias -> its outputs.
 void KERNEL(wino_output)(const float *from, int64_t step, const float *bias,
                          const struct wino_tile *t)
 {
-    int64_t rows = t->h - t->y < WINO_OUT ? t->h - t->y : WINO_OUT;
-    int64_t cols = t->w - t->x < WINO_OUT ? t->w - t->x : WINO_OUT;
-    for (int64_t c = 0; c < t->c; c += LANES) {
-        vf columns[WINO_IN][WINO_OUT], start = {0};
-        if (bias) start = vf_load(bias + c);
-        UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++) {
-            vf m[WINO_IN];
-            UNROLL(6)
-            for (int i = 0; i < WINO_IN; i++)
-                m[i] = vf_load(from + (i * WINO_IN + j) * step + c);
-            output_4(m, columns[j]);
-        }
-        UNROLL(4)
-        for (int i = 0; i < WINO_OUT; i++) {
-            vf in[WINO_IN], out[WINO_OUT];
-            UNROLL(6)
-            for (int j = 0; j < WINO_IN; j++)
-                in[j] = columns[j][i];
-            output_4(in, out);
-            if (i >= rows) continue;
-            float *to = t->to + ((t->y + i) * t->w + t->x) * t->c + c;
-            UNROLL(4)
-            for (int j = 0; j < WINO_OUT; j++)
-                if (j < cols) vf_store(to + j * t->c, out[j] + start);
-        }
-    }
+    if (t->image.bf16)
+        BY_SHAPE(t->shape, output_as, from, step, bias, t, true);
+    else
+        BY_SHAPE(t->shape, output_as, from, step, bias, t, false);
 }
 
 // Lane l of element k of n_rows <= LANES kernels, from[l * stride + k], zero behind them; and back.
@@ -280,50 +421,64 @@ INLINE void store_kernels(const vf *g, float *to, int64_t stride, const int size
     }
 }
 
+INLINE void kernel_as(const vf *g, float *to, int64_t step, const int rows, const int columns)
+{
+    const int width = columns + 2;
+    vf lines[3][MAX_IN];
+    UNROLL(3)
+    for (int j = 0; j < 3; j++)
+        kernel_line(rows, (vf[3]){g[j], g[3 + j], g[6 + j]}, lines[j]);
+    UNROLL(6)
+    for (int i = 0; i < rows + 2; i++) {
+        vf out[MAX_IN];
+        kernel_line(columns, (vf[3]){lines[0][i], lines[1][i], lines[2][i]}, out);
+        UNROLL(6)
+        for (int j = 0; j < width; j++)
+            vf_store(to + (i * width + j) * step, out[j]);
+    }
+}
+
 // 3 x 3 kernels of LANES channels, turned around if wanted; point p goes to to[p * step ...].
-void KERNEL(wino_kernel)(const float *from, int64_t stride, bool turned, float *to, int64_t step)
+void KERNEL(wino_kernel)(const float *from, int64_t stride, bool turned, struct wino_shape shape,
+                         float *to, int64_t step)
 {
     vf k[9], g[9];
     load_kernels(from, stride, LANES, 9, k);
     UNROLL(9)
     for (int i = 0; i < 9; i++)
         g[i] = turned ? k[8 - i] : k[i];
-    vf columns[3][WINO_IN];
-    UNROLL(3)
-    for (int j = 0; j < 3; j++)
-        kernel_6((vf[3]){g[j], g[3 + j], g[6 + j]}, columns[j]);
+    BY_SHAPE(shape, kernel_as, g, to, step);
+}
+
+INLINE void kernel_grad_as(const float *from, int64_t step, vf *g, const int rows,
+                           const int columns)
+{
+    const int width = columns + 2;
+    vf lines[MAX_IN][3];
     UNROLL(6)
-    for (int i = 0; i < WINO_IN; i++) {
-        vf out[WINO_IN];
-        kernel_6((vf[3]){columns[0][i], columns[1][i], columns[2][i]}, out);
+    for (int j = 0; j < width; j++) {
+        vf u[MAX_IN];
         UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            vf_store(to + (i * WINO_IN + j) * step, out[j]);
+        for (int i = 0; i < rows + 2; i++)
+            u[i] = vf_load(from + (i * width + j) * step);
+        kernel_grad_line(rows, u, lines[j]);
+    }
+    UNROLL(3)
+    for (int i = 0; i < 3; i++) {
+        vf in[MAX_IN];
+        UNROLL(6)
+        for (int j = 0; j < width; j++)
+            in[j] = lines[j][i];
+        kernel_grad_line(columns, in, g + 3 * i);
     }
 }
 
-// The way back for gradients: 36 points of LANES channels -> 3 x 3 kernels, written or added.
-void KERNEL(wino_kernel_grad)(const float *from, int64_t step, float *to, int64_t stride,
-                              bool accumulate)
+// The way back for gradients: points of LANES channels -> 3 x 3 kernels, written or added.
+void KERNEL(wino_kernel_grad)(const float *from, int64_t step, struct wino_shape shape, float *to,
+                              int64_t stride, bool accumulate)
 {
-    vf columns[WINO_IN][3];
-    UNROLL(6)
-    for (int j = 0; j < WINO_IN; j++) {
-        vf u[WINO_IN];
-        UNROLL(6)
-        for (int i = 0; i < WINO_IN; i++)
-            u[i] = vf_load(from + (i * WINO_IN + j) * step);
-        kernel_3(u, columns[j]);
-    }
     vf g[9];
-    UNROLL(3)
-    for (int i = 0; i < 3; i++) {
-        vf in[WINO_IN];
-        UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            in[j] = columns[j][i];
-        kernel_3(in, g + 3 * i);
-    }
+    BY_SHAPE(shape, kernel_grad_as, from, step, g);
     store_kernels(g, to, stride, 9, accumulate);
 }
 
@@ -332,40 +487,40 @@ void KERNEL(wino_kernel_grad)(const float *from, int64_t step, float *to, int64_
 // 5 x 5 kernels of n <= LANES output channels, zeros for the lanes behind them.
 void KERNEL(wino_kernel_5)(const float *from, int64_t stride, int n, float *to, int64_t step)
 {
-    vf g[25], columns[5][WINO_IN];
+    vf g[25], columns[5][MAX_IN];
     load_kernels(from, stride, n, 25, g);
     UNROLL(5)
     for (int j = 0; j < 5; j++)
         kernel_6_of_5((vf[5]){g[j], g[5 + j], g[10 + j], g[15 + j], g[20 + j]}, columns[j]);
     UNROLL(6)
-    for (int i = 0; i < WINO_IN; i++) {
-        vf in[5], out[WINO_IN];
+    for (int i = 0; i < MAX_IN; i++) {
+        vf in[5], out[MAX_IN];
         UNROLL(5)
         for (int j = 0; j < 5; j++)
             in[j] = columns[j][i];
         kernel_6_of_5(in, out);
         UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
-            vf_store(to + (i * WINO_IN + j) * step, out[j]);
+        for (int j = 0; j < MAX_IN; j++)
+            vf_store(to + (i * MAX_IN + j) * step, out[j]);
     }
 }
 
 INLINE void pool_vector(const struct wino_pool *p, int64_t c, const int width)
 {
-    vf columns[WINO_IN][2], y[4];
+    vf columns[MAX_IN][2], y[4];
     UNROLL(6)
-    for (int j = 0; j < WINO_IN; j++) {
-        vf m[WINO_IN];
+    for (int j = 0; j < MAX_IN; j++) {
+        vf m[MAX_IN];
         UNROLL(6)
-        for (int i = 0; i < WINO_IN; i++)
-            m[i] = vf_load(p->from + (i * WINO_IN + j) * p->step + c);
+        for (int i = 0; i < MAX_IN; i++)
+            m[i] = vf_load(p->from + (i * MAX_IN + j) * p->step + c);
         output_2(m, columns[j]);
     }
     UNROLL(2)
     for (int i = 0; i < 2; i++) {
-        vf in[WINO_IN];
+        vf in[MAX_IN];
         UNROLL(6)
-        for (int j = 0; j < WINO_IN; j++)
+        for (int j = 0; j < MAX_IN; j++)
             in[j] = columns[j][i];
         output_2(in, y + 2 * i);
     }
@@ -377,7 +532,7 @@ INLINE void pool_vector(const struct wino_pool *p, int64_t c, const int width)
         best = vf_select(wins, y[k], best);
         winner = (wins & k) | (winner & ~wins);
     }
-    if (p->bias) best += load_channels(p->bias + c, width);
+    if (p->bias) best += load_channels(p->bias + c, false, width);
     if (p->relu) best = vf_select(best <= 0, (vf){0}, best);
     store_channels(p->out + c, best, width);
     vi_store_bytes(p->winner + c, winner, width);
