@@ -11,39 +11,61 @@ static bool is_pointwise(const struct conv *s)
            s->groups == 1;
 }
 
-static struct matrix rows_f32(const float *data, int64_t rs, int64_t cs)
+static det_dtype image_type(const struct conv *s)
+{
+    return s->bf16 ? DET_BF16 : DET_F32;
+}
+
+static struct matrix image_rows(const struct conv *s, const void *data, int64_t rs, int64_t cs)
+{
+    return (struct matrix){data, image_type(s), rs, cs};
+}
+
+static struct matrix weight_rows(const float *data, int64_t rs, int64_t cs)
 {
     return (struct matrix){data, DET_F32, rs, cs};
 }
 
-int conv_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y)
+static bool winograd_goes_back(const struct conv *s) // the gradient of the input
+{
+    return winograd_fits(s) && s->ph <= 2 && s->pw <= 2;
+}
+
+bool conv_takes_bf16(const struct conv *s)
+{
+    return is_pointwise(s) || patches_fit(s) || (winograd_goes_back(s) && winograd_weights_fit(s));
+}
+
+int conv_forward(const struct conv *s, const void *x, const float *w, const float *bias, void *y)
 {
     if (is_pointwise(s))
         return gemm(&(struct gemm){.m = s->n * s->h * s->w,
                                    .n = s->oc,
                                    .k = s->c,
-                                   .a = rows_f32(x, s->c, 1),
-                                   .b = rows_f32(w, 1, s->c),
+                                   .a = image_rows(s, x, s->c, 1),
+                                   .b = weight_rows(w, 1, s->c),
                                    .c = y,
                                    .ldc = s->oc,
-                                   .c_dtype = DET_F32,
+                                   .c_dtype = image_type(s),
                                    .bias = bias});
+    if (s->bf16 && patches_fit(s)) return patches_forward(s, x, w, bias, y);
     if (winograd_fits(s)) return winograd_forward(s, x, w, bias, y, false);
     return direct_forward(s, x, w, bias, y);
 }
 
-int conv_backward_data(const struct conv *s, const float *g, const float *w, float *dx)
+int conv_backward_data(const struct conv *s, const void *g, const float *w, void *dx)
 {
     if (is_pointwise(s))
         return gemm(&(struct gemm){.m = s->n * s->h * s->w,
                                    .n = s->c,
                                    .k = s->oc,
-                                   .a = rows_f32(g, s->oc, 1),
-                                   .b = rows_f32(w, s->c, 1),
+                                   .a = image_rows(s, g, s->oc, 1),
+                                   .b = weight_rows(w, s->c, 1),
                                    .c = dx,
                                    .ldc = s->c,
-                                   .c_dtype = DET_F32});
-    if (winograd_fits(s) && s->ph <= 2 && s->pw <= 2) {
+                                   .c_dtype = image_type(s)});
+    if (s->bf16 && patches_fit(s)) return patches_data(s, g, w, dx);
+    if (winograd_goes_back(s)) {
         struct conv t = *s; // the gradient is convolved back onto the input
         t.c = s->oc, t.h = s->oh, t.w = s->ow;
         t.oc = s->c, t.oh = s->h, t.ow = s->w;
@@ -53,15 +75,15 @@ int conv_backward_data(const struct conv *s, const float *g, const float *w, flo
     return direct_data(s, g, w, dx);
 }
 
-int conv_backward_weights(const struct conv *s, const float *x, const float *g, float *dw,
+int conv_backward_weights(const struct conv *s, const void *x, const void *g, float *dw,
                           bool accumulate)
 {
     if (is_pointwise(s))
         return gemm(&(struct gemm){.m = s->oc,
                                    .n = s->c,
                                    .k = s->n * s->h * s->w,
-                                   .a = rows_f32(g, 1, s->oc),
-                                   .b = rows_f32(x, s->c, 1),
+                                   .a = image_rows(s, g, 1, s->oc),
+                                   .b = image_rows(s, x, s->c, 1),
                                    .c = dw,
                                    .ldc = s->c,
                                    .c_dtype = DET_F32,
@@ -71,6 +93,7 @@ int conv_backward_weights(const struct conv *s, const float *x, const float *g, 
             memset(dw, 0, (size_t)(s->oc * s->c / s->groups * s->kh * s->kw) * sizeof *dw);
         return 0;
     }
+    if (s->bf16 && patches_fit(s)) return patches_weights(s, x, g, dw, accumulate);
     if (winograd_weights_fit(s)) return winograd_weights(s, x, g, dw, accumulate);
     return direct_weights(s, x, g, dw, accumulate);
 }

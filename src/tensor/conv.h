@@ -1,5 +1,5 @@
-// tensor/conv.h: convolutions on memory. Images are f32 (N, H, W, C), weights (OC, C / groups, KH,
-// KW) as torch has them. Private to the layer.
+// tensor/conv.h: convolutions on memory. Images are (N, H, W, C), f32 unless said otherwise,
+// weights f32 (OC, C / groups, KH, KW) as torch has them. Private to the layer.
 #pragma once
 
 #include <stdbool.h>
@@ -13,14 +13,17 @@ struct conv {
     int64_t ph, pw;     // padding
     int64_t dh, dw;     // dilation
     int64_t groups;
+    bool bf16; // images and their gradients are bf16; see conv_takes_bf16
 };
 
 // Each picks the fastest way for the shape: a plain matrix product for 1 x 1, Winograd for 3 x 3
 // with enough channels, else directly. All return 0 or DET_ENOMEM.
-int conv_forward(const struct conv *s, const float *x, const float *w, const float *bias, float *y);
-int conv_backward_data(const struct conv *s, const float *g, const float *w, float *dx);
-int conv_backward_weights(const struct conv *s, const float *x, const float *g, float *dw,
+int conv_forward(const struct conv *s, const void *x, const float *w, const float *bias, void *y);
+int conv_backward_data(const struct conv *s, const void *g, const float *w, void *dx);
+int conv_backward_weights(const struct conv *s, const void *x, const void *g, float *dw,
                           bool accumulate);
+// Whether all three do, for images of bf16. Weights must be such that bf16 can hold them.
+bool conv_takes_bf16(const struct conv *s);
 
 // conv_winograd.c: 3 x 3, stride 1. The forward form serves backward_data too, with the roles of
 // the channels exchanged and the kernel turned around.
@@ -32,10 +35,19 @@ static inline int64_t winograd_point_floats(int64_t n_tiles, int64_t channels)
 {
     return n_tiles * channels + 16;
 }
-int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias,
-                     float *y, bool transposed);
-int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
+int winograd_forward(const struct conv *s, const void *x, const float *w, const float *bias,
+                     void *y, bool transposed);
+int winograd_weights(const struct conv *s, const void *x, const void *g, float *dw,
                      bool accumulate);
+
+// conv_patches.c: bf16 only, stride 1, by instructions that multiply pairs of bf16 where these are
+// the fastest way.
+bool patches_fit(const struct conv *s);
+int patches_forward(const struct conv *s, const uint16_t *x, const float *w, const float *bias,
+                    uint16_t *y);
+int patches_data(const struct conv *s, const uint16_t *g, const float *w, uint16_t *dx);
+int patches_weights(const struct conv *s, const uint16_t *x, const uint16_t *g, float *dw,
+                    bool accumulate);
 
 // conv_direct.c: any shape.
 int direct_forward(const struct conv *s, const float *x, const float *w, const float *bias,

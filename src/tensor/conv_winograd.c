@@ -61,9 +61,9 @@ static struct tiling tiling_of(const struct conv *s, struct wino_shape shape)
     return (struct tiling){shape, wino_points(shape), across, across * down, across * down * s->n};
 }
 
-static struct wino_image images_of(const float *data, int64_t h, int64_t w, int64_t c)
+static struct wino_image images_of(const void *data, bool bf16, int64_t h, int64_t w, int64_t c)
 {
-    return (struct wino_image){(void *)(uintptr_t)data, false, h, w, c};
+    return (struct wino_image){(void *)(uintptr_t)data, bf16, h, w, c};
 }
 
 static struct wino_tile tile_at(const struct wino_image *images, const struct tiling *tl,
@@ -77,10 +77,10 @@ static struct wino_tile tile_at(const struct wino_image *images, const struct ti
 }
 
 // Tiles [first, first + n), the first of them to `to`, the others behind it.
-static void input_tiles(const struct conv *s, const float *x, const struct tiling *tl,
-                        int64_t first, int64_t n, float *to, int64_t step)
+static void input_tiles(const struct conv *s, const void *x, const struct tiling *tl, int64_t first,
+                        int64_t n, float *to, int64_t step)
 {
-    const struct wino_image images = images_of(x, s->h, s->w, s->c);
+    const struct wino_image images = images_of(x, s->bf16, s->h, s->w, s->c);
     for (int64_t end = first + n, in_row; first < end; first += in_row, to += in_row * s->c) {
         int64_t at = first % tl->per_image;
         in_row = MIN(tl->across - at % tl->across, end - first);
@@ -100,8 +100,9 @@ static void input_tiles(const struct conv *s, const float *x, const struct tilin
 
 struct forward_job {
     const struct conv *s;
-    const float *x, *w, *bias;
-    float *y;
+    const void *x;
+    const float *w, *bias;
+    void *y;
     float *kernel; // [point][panel][channel][output channel of the panel]
     bool transposed;
     struct tiling tiles;
@@ -176,7 +177,7 @@ static void forward_piece(void *ctx, int piece)
         return;
     }
     float *m = v + j->tiles.points * v_step;
-    const struct wino_image images = images_of(j->y, s->oh, s->ow, s->oc);
+    const struct wino_image images = images_of(j->y, s->bf16, s->oh, s->ow, s->oc);
     input_tiles(s, j->x, &j->tiles, first, n_tiles, v, v_step);
     multiply_points(j, v, m, n_tiles);
     for (int64_t t = 0; t < n_tiles; t++) {
@@ -185,20 +186,33 @@ static void forward_piece(void *ctx, int piece)
     }
 }
 
-int winograd_forward(const struct conv *s, const float *x, const float *w, const float *bias,
-                     float *y, bool transposed)
+static struct wino_shape forward_shape(const struct conv *s, bool transposed)
+{
+    if (s->bf16) return tile_4x4;
+    return transposed ? tile_4x2 : s->c <= NARROW ? tile_2x2 : tile_4x4;
+}
+
+static int64_t forward_k_block(const struct conv *s, bool transposed)
+{
+    if (s->bf16) return 0;
+    if (transposed) return MIN(s->c / 2, (int64_t)K_BLOCK);
+    return s->c > WIDE ? K_BLOCK_WIDE : K_BLOCK;
+}
+
+int winograd_forward(const struct conv *s, const void *x, const float *w, const float *bias,
+                     void *y, bool transposed)
 {
     int rc = 0;
     struct forward_job j = {
         .s = s, .x = x, .w = w, .bias = bias, .y = y, .transposed = transposed, .rc = &rc};
-    j.tiles = tiling_of(s, transposed ? tile_4x2 : s->c <= NARROW ? tile_2x2 : tile_4x4);
+    j.tiles = tiling_of(s, forward_shape(s, transposed));
     j.kernel = scratch(SCRATCH_A, (size_t)(j.tiles.points * s->oc * s->c) * sizeof(float));
     if (!j.kernel) return DET_ENOMEM;
     int64_t wanted =
         MAX(divide_up(j.tiles.total, BLOCK_POINTS / j.tiles.points), (int64_t)2 * pool_threads());
     j.block = MAX((j.tiles.total + wanted - 1) / wanted, (int64_t)1);
     j.block = (j.block + 7) / 8 * 8;
-    j.k_block = transposed ? MIN(s->c / 2, (int64_t)K_BLOCK) : s->c > WIDE ? K_BLOCK_WIDE : K_BLOCK;
+    j.k_block = forward_k_block(s, transposed);
     pool_run((int)panel_count(s->oc), kernel_piece, &j);
     pool_run((int)divide_up(j.tiles.total, j.block), forward_piece, &j);
     return rc;
@@ -211,7 +225,7 @@ int winograd_forward(const struct conv *s, const float *x, const float *w, const
 // points.
 struct weights_job {
     const struct conv *s;
-    const float *x, *g;
+    const void *x, *g;
     float *dw;
     bool accumulate;
     struct tiling tiles;
@@ -236,7 +250,7 @@ static void transform_tiles(const struct weights_job *j, const struct chunk *c, 
     const struct conv *s = j->s;
     input_tiles(s, j->x, &j->tiles, c->first + from, to - from, c->v + from * s->c,
                 winograd_point_floats(c->room, s->c));
-    const struct wino_image images = images_of(j->g, s->oh, s->ow, s->oc);
+    const struct wino_image images = images_of(j->g, s->bf16, s->oh, s->ow, s->oc);
     for (int64_t t = from; t < to; t++) {
         struct wino_tile g = tile_at(&images, &j->tiles, c->first + t);
         kernels->wino_gradient(&g, c->z + t * s->oc, winograd_point_floats(c->room, s->oc));
@@ -261,7 +275,7 @@ static void multiply_point(const struct conv *s, const struct chunk *c, int64_t 
             .c = points + point * s->c * s->oc + oc,
             .ldc = s->oc,
             .accumulate = accumulate,
-            .k_block = K_BLOCK,
+            .k_block = s->bf16 ? 0 : K_BLOCK,
         });
     }
 }
@@ -332,14 +346,13 @@ bool winograd_weights_fit(const struct conv *s)
     return winograd_fits(s) && tiling_of(s, tile_4x4).total > MIN_TILES;
 }
 
-int winograd_weights(const struct conv *s, const float *x, const float *g, float *dw,
-                     bool accumulate)
+int winograd_weights(const struct conv *s, const void *x, const void *g, float *dw, bool accumulate)
 {
     int rc = 0;
     struct weights_job j = {
         .s = s, .x = x, .g = g, .dw = dw, .accumulate = accumulate, .n_parts = 1, .rc = &rc};
     j.tiles = tiling_of(s, tile_4x4);
-    if (j.tiles.total < FEW_TILES) j.tiles = tiling_of(s, tile_4x2);
+    if (j.tiles.total < FEW_TILES && !s->bf16) j.tiles = tiling_of(s, tile_4x2);
     int64_t floats = j.tiles.points * s->c * s->oc;
     if (N_PARTS * floats <= PARTS_FLOATS && j.tiles.total >= N_PARTS * PART_TILES)
         j.n_parts = N_PARTS;

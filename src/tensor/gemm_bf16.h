@@ -13,6 +13,7 @@ int gemm_bf16(const struct gemm *g, const void *a, const void *b, char *c, char 
 struct bf16_unit {
     int width;   // columns of a panel
     int k_round; // k is padded to a multiple of this
+    int speed;   // products in the time of one of f32, about
     void (*panel)(const struct gemm_panel_bf16 *p);
     // B[k x width] -> [k / 2][width padded to 16][2], k padded with zeros to k_round
     void (*pack_b)(const struct matrix *b, const void *at, int64_t k, int width, uint16_t *out);

@@ -5,7 +5,11 @@
 #include "base/bf16.h"
 #include "sys/cpu.h"
 
-#if !defined(__x86_64__)
+#if defined(DET_EMULATE_AVX512)
+
+// gemm_bf16_emulated.c
+
+#elif !defined(__x86_64__)
 
 const struct bf16_unit *bf16_unit(void)
 {
@@ -324,8 +328,9 @@ static void tile_pack_a(const struct matrix *a, const void *at, int64_t m, int64
 
 const struct bf16_unit *bf16_unit(void)
 {
-    static const struct bf16_unit dot = {DOT_WIDTH, DOT_K, dot_panel, dot_pack_b, dot_pack_a};
-    static const struct bf16_unit amx = {TILE_WIDTH, TILE_K, tile_panel, tile_pack_b, tile_pack_a};
+    static const struct bf16_unit dot = {DOT_WIDTH, DOT_K, 2, dot_panel, dot_pack_b, dot_pack_a};
+    static const struct bf16_unit amx = {TILE_WIDTH, TILE_K,      16,
+                                         tile_panel, tile_pack_b, tile_pack_a};
     const struct cpu_features *f = cpu_features();
     return f->amx_bf16 ? &amx : f->avx512_bf16 ? &dot : NULL;
 }

@@ -59,6 +59,7 @@ static int conv_read_attr(const struct node *n, struct conv *s)
     s->dh = or_default(a->dilation[0], 1), s->dw = or_default(a->dilation[1], 1);
     s->ph = a->padding[0], s->pw = a->padding[1];
     s->groups = or_default(a->groups, 1);
+    s->bf16 = false;
     const int64_t at_least_1[] = {s->sh, s->sw, s->dh, s->dw, s->groups};
     for (size_t i = 0; i < STATIC_LEN(at_least_1); i++)
         if (at_least_1[i] < 1 || at_least_1[i] > INT32_MAX)
@@ -113,20 +114,22 @@ static det_dtype compute_type(const struct node *n)
     return n->out[0]->dtype == DET_F64 ? DET_F64 : DET_F32;
 }
 
-// In f32, but rounded to what bf16 can hold where the result is bf16: as if converted first.
-static det_tensor *operand(const struct node *n, det_tensor *t, enum tensor_order order)
+// Rounded to what bf16 can hold where the result is bf16: as if converted first.
+static det_tensor *operand(const struct node *n, det_tensor *t, det_dtype type,
+                           enum tensor_order order)
 {
     bool round = n->out[0]->dtype == DET_BF16 && t->dtype == DET_F32;
     det_tensor *low = round ? tensor_converted(t, DET_BF16, order) : tensor_ref(t);
-    det_tensor *o = low ? tensor_converted(low, compute_type(n), order) : NULL;
+    det_tensor *o = low ? tensor_converted(low, type, order) : NULL;
     tensor_release(low);
     return o;
 }
 
-int conv_operands(struct node *n, struct conv_operands *o)
+int conv_operands(struct node *n, bool bf16, struct conv_operands *o)
 {
-    if (!n->aux[CONV_AUX_X]) n->aux[CONV_AUX_X] = operand(n, n->in[0], CHANNELS_LAST);
-    if (!n->aux[CONV_AUX_W]) n->aux[CONV_AUX_W] = operand(n, n->in[1], ROW_MAJOR);
+    const det_dtype images = bf16 ? DET_BF16 : compute_type(n);
+    if (!n->aux[CONV_AUX_X]) n->aux[CONV_AUX_X] = operand(n, n->in[0], images, CHANNELS_LAST);
+    if (!n->aux[CONV_AUX_W]) n->aux[CONV_AUX_W] = operand(n, n->in[1], compute_type(n), ROW_MAJOR);
     o->x = n->aux[CONV_AUX_X];
     o->w = n->aux[CONV_AUX_W];
     o->bias = n->in[2] ? tensor_converted(n->in[2], compute_type(n), ROW_MAJOR) : NULL;
@@ -135,7 +138,8 @@ int conv_operands(struct node *n, struct conv_operands *o)
 
 det_tensor *conv_image_grad(const struct node *n)
 {
-    det_tensor *g = tensor_converted(out_grad(n, 0), compute_type(n), CHANNELS_LAST);
+    const det_dtype images = (det_dtype)n->aux[CONV_AUX_X]->dtype;
+    det_tensor *g = tensor_converted(out_grad(n, 0), images, CHANNELS_LAST);
     if (!g || !g->storage->borrowed) return g;
     det_tensor *own = tensor_new_like(g); // kernels read a little past the end
     if (own) ew_copy(own, g);
@@ -158,14 +162,22 @@ void conv_store(struct node *n, det_tensor *y)
 
 // --- conv2d
 
+// The convolution, and whether its images stay bf16.
+static int conv_plan(struct node *n, struct conv *s)
+{
+    int rc = conv_describe(n, s);
+    if (!rc) s->bf16 = n->out[0]->dtype == DET_BF16 && conv_takes_bf16(s);
+    return rc;
+}
+
 static int conv_forward_op(struct node *n)
 {
     struct conv s;
     struct conv_operands o;
-    int rc = conv_describe(n, &s);
-    if (!rc) rc = conv_operands(n, &o);
+    int rc = conv_plan(n, &s);
+    if (!rc) rc = conv_operands(n, s.bf16, &o);
     if (rc) return rc;
-    det_tensor *y = conv_result(n);
+    det_tensor *y = s.bf16 ? tensor_ref(n->out[0]) : conv_result(n);
     if (!y) return DET_ENOMEM;
     const void *bias = o.bias ? o.bias->data : NULL;
     if (y->dtype == DET_F64)
@@ -182,6 +194,7 @@ static void give_bias_grad(struct node *n, const struct conv *s, det_tensor *g)
     if (!wants_grad(n, 2)) return;
     det_tensor *rows = det_permute(g, DET_DIMS(0, 2, 3, 1));
     rows = det_reshape(rows, DET_DIMS(s->n * s->oh * s->ow, s->oc));
+    if (s->bf16) rows = det_to(rows, DET_F32); // for a sum of f32
     give_grad(n, 2, tensor_ref(det_sum_over(rows, DET_DIMS(0), false)));
 }
 
@@ -219,7 +232,7 @@ static int conv_give_input_grad(struct node *n, const struct conv *s, det_tensor
 static int conv_backward_from(struct node *n, det_tensor *g)
 {
     struct conv s;
-    int rc = conv_describe(n, &s);
+    int rc = conv_plan(n, &s);
     if (rc) return rc;
     give_bias_grad(n, &s, g);
     if (wants_grad(n, 1)) rc = conv_give_weight_grad(n, &s, g);
@@ -430,7 +443,7 @@ static int transpose_forward(struct node *n)
     struct conv s;
     struct conv_operands o;
     int rc = transpose_describe(n, &s);
-    if (!rc) rc = conv_operands(n, &o);
+    if (!rc) rc = conv_operands(n, false, &o);
     if (rc) return rc;
     det_tensor *y = conv_result(n);
     if (!y) return DET_ENOMEM;

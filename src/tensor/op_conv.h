@@ -20,7 +20,7 @@ struct conv_operands {
 
 // Checks inputs and attributes and fills s.
 int conv_describe(struct node *n, struct conv *s);
-int conv_operands(struct node *n, struct conv_operands *o);
+int conv_operands(struct node *n, bool bf16, struct conv_operands *o); // of images of bf16?
 
 // Memory for a result in the type it is computed in; conv_store converts it to the output and
 // releases it.

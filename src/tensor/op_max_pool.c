@@ -252,14 +252,15 @@ static int conv_pool_forward(struct node *n)
     struct pooled p;
     struct conv_operands o;
     int rc = conv_pool_describe(n, &p);
-    if (!rc) rc = conv_operands(n, &o);
+    if (!rc) rc = conv_operands(n, false, &o);
     if (rc) return rc;
-    det_tensor *y = n->out[0], **winner = &n->aux[CONV_POOL_AUX_WINNER];
-    if (!*winner) *winner = tensor_new_ordered(DET_U8, y->shape, 4, CHANNELS_LAST);
-    if (*winner)
+    det_tensor *y = conv_result(n), **winner = &n->aux[CONV_POOL_AUX_WINNER];
+    if (!*winner) *winner = tensor_new_ordered(DET_U8, n->out[0]->shape, 4, CHANNELS_LAST);
+    if (y && *winner)
         rc = pooled_forward(&p, o.x->data, o.w->data, o.bias ? o.bias->data : NULL, y->data,
                             (*winner)->data);
     tensor_release(o.bias);
+    if (y) conv_store(n, y);
     return tape_failed() ? DET_ENOMEM : rc;
 }
 
@@ -269,12 +270,12 @@ static int conv_pool_backward(struct node *n)
     int rc = conv_pool_describe(n, &p);
     if (rc) return rc;
     det_tensor *x = n->aux[CONV_AUX_X], *g = conv_image_grad(n);
+    det_tensor *y = tensor_converted(n->out[0], DET_F32, CHANNELS_LAST);
     struct pooled_grads grads = {.w = n->aux[CONV_AUX_W]->data,
-                                 .y = n->out[0]->data,
                                  .winner = n->aux[CONV_POOL_AUX_WINNER]->data};
     det_tensor *dw = NULL, *own_x = NULL, *dx = wants_grad(n, 0) ? tensor_new_like(x) : NULL;
     det_tensor *db = wants_grad(n, 2) ? tensor_new(DET_F32, n->in[2]->shape, 1) : NULL;
-    bool in_place = tensor_is_row_major(n->in[1]);
+    bool in_place = n->in[1]->dtype == DET_F32 && tensor_is_row_major(n->in[1]);
     if (wants_grad(n, 1))
         dw = in_place ? grad_target(n, 1, &grads.accumulate_w)
                       : tensor_new(DET_F32, n->aux[CONV_AUX_W]->shape, 4);
@@ -284,7 +285,7 @@ static int conv_pool_backward(struct node *n)
         x = own_x;
     }
     if (!tape_failed()) {
-        grads.x = x->data, grads.g = g->data;
+        grads.x = x->data, grads.y = y->data, grads.g = g->data;
         grads.dx = dx ? dx->data : NULL, grads.dw = dw ? dw->data : NULL,
         grads.db = db ? db->data : NULL;
         rc = pooled_backward(&p, &grads);
@@ -294,6 +295,7 @@ static int conv_pool_backward(struct node *n)
     if (dw && !in_place) give_grad(n, 1, dw);
     tensor_release(own_x);
     tensor_release(g);
+    tensor_release(y);
     return rc ? node_fail(n, rc, "no memory for gradients") : 0;
 }
 
@@ -340,8 +342,7 @@ static bool absorb_conv(struct node *consumer, const struct node *conv, bool rel
     struct conv_pool_attr merged = {.conv = *NODE_ATTR(conv, struct conv_attr),
                                     .kernel = {a->kernel[0], a->kernel[1]},
                                     .relu = relu};
-    bool plain =
-        conv->out[0]->dtype == DET_F32 && conv->in[0]->dtype == DET_F32 && windows_touch(a);
+    bool plain = conv->out[0]->dtype != DET_F64 && windows_touch(a);
     struct pooled p = {.kh = a->kernel[0], .kw = a->kernel[1]};
     if (!plain || conv_describe((struct node *)(uintptr_t)conv, &p.conv) || !pooled_fits(&p))
         return false;

@@ -3,6 +3,7 @@
 #include "tensor/node.h"
 
 #include "base/rng.h"
+#include "tensor/gemm_bf16.h"
 #include <pthread.h>
 #include <stdarg.h>
 
@@ -262,9 +263,21 @@ bool det_autocast(void)
     return tape_get()->autocast;
 }
 
+// Said once by a process: who asks for mixed precision expects speed.
+static void say_if_not_faster(void)
+{
+    static int said;
+    if (bf16_unit() || __atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
+    fprintf(stderr,
+            "warning: mixed precision (bf16) will save memory but be no faster than f32: "
+            "this processor (%s) has no instructions for bf16\n",
+            det_isa());
+}
+
 bool det_set_autocast(bool on)
 {
     struct tape *t = tape_get();
+    if (on) say_if_not_faster();
     bool old = t->autocast;
     t->autocast = on;
     return old;

@@ -1,6 +1,14 @@
 // How tensors behave as a whole: scopes, sticky errors, gradients, views, types.
 #include "support/tensors.h"
 
+#include <unistd.h>
+
+#if defined(DET_EMULATE_AVX512)
+enum { HAS_EMULATED_BF16 = true };
+#else
+enum { HAS_EMULATED_BF16 = false };
+#endif
+
 #define assert_close(a, b) assert_near(a, b, 1e-5)
 
 static int settings_teardown(void **state)
@@ -26,6 +34,36 @@ static void assert_content(det_tensor *t, double a, double b, double c)
     assert_close(v[0], a);
     assert_close(v[1], b);
     assert_close(v[2], c);
+}
+
+// --- mixed precision
+
+// Must be the first test: a process says it once.
+static void test_autocast__says_once_if_it_cannot_be_faster(void **state)
+{
+    (void)state;
+    char text[512] = "";
+    int before = dup(STDERR_FILENO), ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(stderr);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        det_set_autocast(true);
+    det_set_autocast(false);
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(ends[1]);
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    close(before);
+    bool has_bf16 = strstr(det_isa(), "+") || HAS_EMULATED_BF16;
+    if (has_bf16) {
+        assert_int_equal(n, 0);
+        return;
+    }
+    assert_true(n > 0);
+    assert_non_null(strstr(text, "no faster than f32"));
+    assert_ptr_equal(strchr(text, '\n'), text + n - 1); // one line
 }
 
 // --- errors
@@ -294,7 +332,8 @@ static void test_types__promote_as_in_torch(void **state)
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, scope_setup, settings_teardown)
-RUN_TESTS(CASE(test_error__the_first_failure_is_kept_and_later_calls_do_nothing),
+RUN_TESTS(CASE(test_autocast__says_once_if_it_cannot_be_faster),
+          CASE(test_error__the_first_failure_is_kept_and_later_calls_do_nothing),
           CASE(test_error__null_arguments_are_named), CASE(test_error__user_code_can_raise_too),
           CASE(test_error__memory_that_does_not_exist_is_reported_not_fatal),
           CASE(test_scope__a_kept_tensor_outlives_it_without_history),

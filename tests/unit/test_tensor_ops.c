@@ -299,6 +299,57 @@ static void test_convolutions__round_about_as_a_plain_sum(void **state)
     }
 }
 
+static const struct mixed_case {
+    int64_t c, oc, kernel, size, stride, padding;
+    bool pooled;
+} mixed_cases[] = {
+    {32, 32, 3, 16, 1, 1, false}, {64, 48, 3, 9, 1, 0, false},  {24, 40, 3, 7, 1, 2, false},
+    {3, 16, 3, 16, 1, 1, false},  {32, 16, 3, 16, 2, 1, false}, {40, 24, 1, 9, 1, 0, false},
+    {8, 8, 5, 11, 1, 4, false},   {40, 40, 5, 12, 1, 0, true},  {512, 32, 3, 4, 1, 1, false},
+};
+
+static det_tensor *rounded(const int64_t *shape, int ndim)
+{
+    return det_to(det_to(det_randn(DET_F32, shape, ndim), DET_BF16), DET_F32);
+}
+
+static det_tensor *convolved(const struct mixed_case *k, det_tensor *const *in)
+{
+    det_tensor *y = det_conv2d(in[0], in[1], in[2], .stride = {k->stride, k->stride},
+                               .padding = {k->padding, k->padding});
+    return k->pooled ? det_relu(det_max_pool2d(y, .kernel = {2, 2})) : y;
+}
+
+// Only what is bf16 is rounded, results and gradients of images: products and sums are not.
+static void test_convolutions__under_autocast_round_results_only(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof mixed_cases / sizeof *mixed_cases; i++) {
+        const struct mixed_case *k = &mixed_cases[i];
+        det_tensor *in[] = {rounded(DET_DIMS(6, k->c, k->size, k->size)),
+                            rounded(DET_DIMS(k->oc, k->c, k->kernel, k->kernel)),
+                            rounded(DET_DIMS(k->oc))};
+        det_tensor *exact[3];
+        for (int j = 0; j < 3; j++) {
+            exact[j] = det_to(in[j], DET_F64);
+            det_requires_grad(in[j], true);
+            det_requires_grad(exact[j], true);
+        }
+        det_set_autocast(true);
+        det_tensor *y = convolved(k, in), *true_y = NULL;
+        det_set_autocast(false);
+        assert_int_equal(det_dtype_of(y), DET_BF16);
+        det_backward(det_sum(det_to(y, DET_F32)));
+        true_y = convolved(k, exact);
+        det_backward(det_sum(true_y));
+        double limits[] = {2.5e-3, 1e-5, 1e-5}, error = relative_error(y, true_y);
+        if (!(error < 2.5e-3)) fail_msg("case %d: off by %.2g", (int)i, error);
+        for (int j = 0; j < 3; j++)
+            if (!((error = relative_error(det_grad(in[j]), det_grad(exact[j]))) < limits[j]))
+                fail_msg("case %d: gradient %d off by %.2g", (int)i, j, error);
+    }
+}
+
 // Gradients of the weights of each kind of convolution, in memory that held something else before.
 static void test_convolutions__of_no_images_have_gradients_of_zero(void **state)
 {
@@ -362,5 +413,6 @@ RUN_TESTS(TEST(test_sum__of_many_f32_is_accurate),
           TEST(test_matmul__has_the_same_bits_whether_zeros_are_skipped_or_not),
           TEST(test_matmul__skips_no_zero_that_meets_infinity),
           TEST(test_convolutions__round_about_as_a_plain_sum),
+          TEST(test_convolutions__under_autocast_round_results_only),
           TEST(test_convolutions__of_no_images_have_gradients_of_zero),
           TEST(test_batch_norm__merged_with_relu_and_pooling_keeps_its_value))
