@@ -1,13 +1,14 @@
-// Fills the database of a master that does not run with trials that have ended. bench/master.py
-// runs it.
+// Fills the database of a master that does not run with trials that have ended, and with reports
+// and lines of output of them: half of those belong to the first trial, the others have the same
+// number each. bench/master.py runs it.
 //
-//     fill DATABASE EXPERIMENT TRIALS
+//     fill DATABASE EXPERIMENT TRIALS [REPORTS LINES]
 #include "base/number.h"
 #include "db/db.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TRIALS_AT_ONCE = 1000 };
+enum { AT_ONCE = 1000, FIRST_TRIAL = 1000 };
 
 static void fail(const char *text)
 {
@@ -36,9 +37,9 @@ static void add_trial(struct db_tx *tx, int64_t experiment, int64_t i)
     struct arena arena = ARENA_INIT;
     uint64_t random = (uint64_t)i * 0x9E3779B97F4A7C15ull;
     const struct trial row = {
-        .id = 1000 + i,
+        .id = FIRST_TRIAL + i,
         .experiment_id = experiment,
-        .number = i,
+        .number = FIRST_TRIAL + i,
         .task_id = arena_printf(&arena, "%lld.%lld", (long long)experiment, (long long)i),
         .state = random % 10 ? RUN_COMPLETED : RUN_ERROR,
         .hparams = hparams_of(&arena, random),
@@ -53,20 +54,79 @@ static void add_trial(struct db_tx *tx, int64_t experiment, int64_t i)
     arena_done(&arena);
 }
 
+static void add_report(struct db_tx *tx, int64_t trial, int64_t i)
+{
+    struct arena arena = ARENA_INIT;
+    struct doc *metrics = doc_new(&arena, DOC_MAP);
+    doc_set(metrics, STR("loss"), doc_new_double(&arena, 1.0 / (double)(i + 1)));
+    doc_set(metrics, STR("accuracy"), doc_new_double(&arena, 1 - 1.0 / (double)(i + 2)));
+    const struct metric_report row = {
+        .trial_id = trial,
+        .run_id = 1,
+        .group = i % 10 ? "training" : "validation",
+        .steps_completed = i,
+        .time_us = 1700000000000000 + i * 1000000,
+        .metrics = metrics,
+    };
+    db_metrics_add(tx, &row);
+    arena_done(&arena);
+}
+
+static void add_line(struct db_tx *tx, int64_t trial, int64_t i)
+{
+    char text[100];
+    snprintf(text, sizeof text, "step %lld: loss %.6f, 512 images per second\n", (long long)i,
+             1.0 / (double)(i + 1));
+    const struct log_line row = {
+        .trial_id = trial,
+        .time_us = 1700000000000000 + i * 1000000,
+        .level = i % 100 ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+        .rank = {true, 0},
+        .source = "task",
+        .stdtype = "stdout",
+        .log = text,
+    };
+    db_log_add(tx, &row);
+}
+
+// Calls add for things 0 to n - 1 of the owner, in transactions of some at a time.
+static void fill(struct db *db, int64_t owner, int64_t n,
+                 void (*add)(struct db_tx *tx, int64_t owner, int64_t i))
+{
+    for (int64_t i = 0; i < n;) {
+        struct db_tx *tx = db_tx_new(db);
+        for (int64_t end = i + AT_ONCE; i < end && i < n; i++)
+            add(tx, owner, i);
+        db_tx_submit(tx, NULL, NULL);
+        db_wait(db);
+    }
+}
+
+static void fill_trials(struct db *db, int64_t n_trials, int64_t n_all,
+                        void (*add)(struct db_tx *tx, int64_t trial, int64_t i))
+{
+    int64_t n_each = n_all / 2 / n_trials;
+    fill(db, FIRST_TRIAL, n_all / 2, add);
+    for (int64_t t = 1; t < n_trials;) {
+        struct db_tx *tx = db_tx_new(db);
+        for (int64_t end = t + AT_ONCE; t < end && t < n_trials; t++)
+            for (int64_t i = 0; i < n_each; i++)
+                add(tx, FIRST_TRIAL + t, i);
+        db_tx_submit(tx, NULL, NULL);
+        db_wait(db);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct db *db = NULL;
     det_err err;
-    if (argc != 4) fail("usage: fill DATABASE EXPERIMENT TRIALS");
-    int64_t experiment = number(argv[2]), n = number(argv[3]);
+    if (argc != 4 && argc != 6) fail("usage: fill DATABASE EXPERIMENT TRIALS [REPORTS LINES]");
+    int64_t experiment = number(argv[2]), n_trials = number(argv[3]);
     if (db_open(argv[1], &db, &err)) fail(err.msg);
-    for (int64_t i = 0; i < n;) {
-        struct db_tx *tx = db_tx_new(db);
-        for (int64_t end = i + TRIALS_AT_ONCE; i < end && i < n; i++)
-            add_trial(tx, experiment, i);
-        db_tx_submit(tx, NULL, NULL);
-        db_wait(db);
-    }
+    fill(db, experiment, n_trials, add_trial);
+    if (argc == 6) fill_trials(db, n_trials, number(argv[4]), add_report);
+    if (argc == 6) fill_trials(db, n_trials, number(argv[5]), add_line);
     db_close(db);
     return 0;
 }

@@ -1,6 +1,9 @@
 # Programs and benchmarks.
 
 target_compile_definitions(cli PRIVATE DET_VERSION="${PROJECT_VERSION}")
+if(DET_TESTS OR DET_FUZZ)
+  target_compile_definitions(db PRIVATE DET_TESTS) # reading the database on the loop ends the program
+endif()
 add_executable(det src/cli/main.c)
 target_link_libraries(det PRIVATE cli)
 install(TARGETS det RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -58,6 +61,16 @@ if(DET_TESTS)
   add_test(NAME e2e_master_kills COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_durable.py
            $<TARGET_FILE:det> 1000)
   set_tests_properties(e2e_master_kills PROPERTIES LABELS long TIMEOUT 3600)
+  foreach(mode none strict users) # the usual one is private
+    foreach(test trial master_faults generic_api search_kills)
+      add_test(NAME e2e_${test}_${mode} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${test}.py $<TARGET_FILE:det>)
+      set_tests_properties(e2e_${test}_${mode} PROPERTIES LABELS long TIMEOUT 1800
+                           ENVIRONMENT DET_TEST_ISOLATION=${mode})
+    endforeach()
+  endforeach()
+  add_test(NAME e2e_master_lost_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_lost.py
+           $<TARGET_FILE:det> 200 test_reports_survive_the_death_of_everybody)
+  set_tests_properties(e2e_master_lost_long PROPERTIES LABELS long TIMEOUT 3600)
   add_test(NAME e2e_master_connections_long COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/master_connections.py
            $<TARGET_FILE:det> many)
   set_tests_properties(e2e_master_connections_long PROPERTIES LABELS long TIMEOUT 3600)
@@ -190,6 +203,8 @@ endif()
 if(DET_TESTS AND NOT DET_FUZZ)
   add_executable(example_generic examples/generic/train.c)
   target_link_libraries(example_generic PRIVATE det_shared)
+  add_executable(test_reporter tests/e2e/models/reporter.c) # for tests/e2e/master_lost.py
+  target_link_libraries(test_reporter PRIVATE det_shared)
   add_dependencies(test_client_examples example_generic)
   target_compile_definitions(test_client_examples PRIVATE EXAMPLE_C="$<TARGET_FILE:example_generic>")
 endif()

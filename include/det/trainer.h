@@ -72,6 +72,7 @@ typedef struct det_report {
     double seconds;               // TRAINING, VALIDATION: how long that took
     const char *text;             // CHECKPOINT: its directory; WARNING: what about
     const char *uuid;             // CHECKPOINT
+    int is_best;                  // CHECKPOINT: no validation was better than the one before it
 } det_report;
 
 typedef void (*det_report_fn)(const det_report *report, void *user);

@@ -35,6 +35,7 @@ struct command {
                              // is the whole program has neither
     const char *args;        // "FILE [DIR]"
     int min_args, max_args;
+    bool internal;       // for programs: no list of commands has it
     bool takes_rest;     // what follows the first argument is for somebody else, options too
     const char *help;    // the first sentence is what lists show
     const char *example; // a complete line
@@ -91,9 +92,7 @@ void print_log(struct str text); // the same, with its colours
 void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void print_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Lines of their own, in red or yellow on a terminal.
-void print_errors(struct str lines);
-void print_warnings(struct str lines);
+// Warnings, then errors, in lines of their own, yellow or red on a terminal.
 void print_diags(const struct diag_list *diags);
 
 // False, after saying so, if something written to stdout did not get there.

@@ -75,24 +75,14 @@ void print_warning(const char *fmt, ...)
     va_end(args);
 }
 
-void print_errors(struct str lines)
-{
-    print_coloured(RED, lines);
-}
-
-void print_warnings(struct str lines)
-{
-    print_coloured(YELLOW, lines);
-}
-
 void print_diags(const struct diag_list *diags)
 {
     struct buf out = BUF_INIT(1 << 20);
     diag_print(diags, DIAG_WARNING, &out);
-    print_warnings(buf_str(&out));
+    print_coloured(YELLOW, buf_str(&out));
     buf_clear(&out);
     diag_print(diags, DIAG_ERROR, &out);
-    print_errors(buf_str(&out));
+    print_coloured(RED, buf_str(&out));
     buf_done(&out);
 }
 

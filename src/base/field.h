@@ -10,7 +10,8 @@
 //     field_write      the struct as a document again, with every default
 //
 // All errors are collected, each with its place, its path, what was found and what is allowed. A
-// null is the same as a key that is not there.
+// null is the same as a key that is not there. A key that has no effect gets a warning, unless its
+// value is the default: then nothing was asked for.
 #pragma once
 
 #include "base/diag.h"
@@ -41,7 +42,7 @@ enum field_type {
     FIELD_CODEC,   // anything; codec reads and writes it
     FIELD_OLD,     // an old name: convert() gives the value of the row `into`
     FIELD_IGNORED, // accepted without any effect; a warning says so
-    FIELD_REFUSED, // known, but wrong here; help is the message
+    FIELD_REFUSED, // known, but wrong here; help is the message. Beside `into` it is a warning
 };
 
 // What the routines below are working on. path is maintained by them.
@@ -82,7 +83,8 @@ struct field {
     const struct field *item;        // FIELD_LIST
     const struct field_table *table; // FIELD_TABLE
     const struct field_codec *codec; // FIELD_CODEC
-    const char *into;                // FIELD_OLD
+    const char *into;                // FIELD_OLD, FIELD_REFUSED
+    const char *no_effect;           // why this key does nothing here; NULL: it is obeyed
     field_convert_fn convert;        // FIELD_OLD, or short forms of any other type
     field_merge_fn merge;            // NULL: maps and tables key by key, else the higher value
     const char *merge_key;           // for field_merge_union
@@ -98,8 +100,9 @@ struct field_variant {
     const char *tag;
     const struct field *fields;
     size_t n;
-    bool open;          // other keys are allowed too; they are kept in a map at
-    size_t rest_offset; // (const struct doc *)
+    bool open;           // other keys are allowed too; they are kept in a map at
+    size_t rest_offset;  // (const struct doc *)
+    const char *refused; // why whoever runs what was read refuses this kind; NULL: it does not
 };
 
 struct field_table {

@@ -115,7 +115,10 @@ static void normalize_entry(const struct normalizer *nz, const struct field_tabl
         name = str_from(meant);
     }
     if (f && f->type == FIELD_REFUSED) {
-        field_error(nz->ctx, &at_key, "%s", f->help);
+        if (f->into && doc_find(map, f->into))
+            field_warn(nz->ctx, &at_key, "is ignored: it %s", f->help);
+        else
+            field_error(nz->ctx, &at_key, "%s", f->help);
         return;
     }
     if (f && f->type == FIELD_IGNORED) {

@@ -215,6 +215,22 @@ static const struct doc *default_of(struct field_ctx *ctx, const struct field *f
     return d;
 }
 
+// Whether the value asks for what would be there without it.
+static bool is_default(struct field_ctx *ctx, const struct field *f, const struct doc *value)
+{
+    if (value->kind == DOC_NULL) return true;
+    if (f->type == FIELD_LIST || f->type == FIELD_MAP) return value->n == 0;
+    if (f->type != FIELD_TABLE) {
+        const struct doc *def = default_of(ctx, f);
+        return def && doc_equal(def, value);
+    }
+    for (const struct doc *e = value->first; e; e = e->next) {
+        const struct field *row = field_find(f->table, value, e->key);
+        if (row && !is_default(ctx, row, e)) return false;
+    }
+    return true;
+}
+
 static void read_row(struct field_ctx *ctx, const struct field *f, const struct doc *map,
                      void *self)
 {
@@ -228,6 +244,10 @@ static void read_row(struct field_ctx *ctx, const struct field *f, const struct 
     if (!value && f->required) {
         field_error(ctx, map, "required, but missing");
         return;
+    }
+    if (value && f->no_effect && !is_default(ctx, f, value)) {
+        const struct doc at_key = {.pos = value->key_pos};
+        field_warn(ctx, &at_key, "has no effect. %s", f->no_effect);
     }
     if (!value) value = default_of(ctx, f);
     if (value)

@@ -6,7 +6,7 @@
 
 // clang-format off
 #define COMMANDS(C)                                                                                 \
-    C(up) C(down) C(master) C(shim)                                                                 \
+    C(up) C(down) C(master_info) C(master) C(shim)                                                                 \
     C(experiment_create) C(experiment_list) C(experiment_describe) C(experiment_config)             \
     C(experiment_logs) C(experiment_wait) C(experiment_pause) C(experiment_activate)                \
     C(experiment_cancel) C(experiment_kill) C(experiment_continue) C(experiment_fork)               \
@@ -20,7 +20,7 @@
     C(job_run) C(job_list) C(job_logs) C(job_update) C(job_kill)                                    \
     C(slot_list) C(slot_enable) C(slot_disable)                                                     \
     C(user_login) C(user_logout) C(user_whoami) C(user_list) C(user_create)                         \
-    C(user_change_password) C(user_activate) C(user_deactivate)                                     \
+    C(user_change_password) C(user_activate) C(user_deactivate) C(user_link_with_agent_user)         \
     C(template_list) C(template_describe) C(template_set) C(template_remove)                        \
     C(why) C(config_check) C(config_reference) C(preview_search) C(simulate_search) C(completion) C(help) C(version)
 // clang-format on

@@ -36,6 +36,7 @@ static int run_check(const struct call *call)
     const struct config_opts opts = {
         .source = input_name(path),
         .default_seed = clock_unix_us() / 1000000,
+        .is_new = true,
     };
     const struct doc *doc =
         check_text(&arena, buf_str(&text), &opts, call_option(call, "job"), &diags);

@@ -3,116 +3,12 @@
 #include "cli/cmd.h"
 
 #include "base/assert.h"
-#include "base/yaml.h"
 #include "cli/follow.h"
 #include "cli/own_master.h"
 #include "cli/pack.h"
-#include "config/config.h"
-#include "sys/fs.h"
+#include "cli/submit.h"
 #include <stdlib.h>
 #include <sys/stat.h>
-
-// --- the configuration, with what --config changes in it
-
-// Like doc_set, in place of what the map has there.
-static void put(struct doc *map, struct str key, struct doc *value)
-{
-    for (struct doc *e = map->first; e; e = e->next) {
-        if (!str_eq(e->key, key)) continue;
-        struct doc *next = e->next;
-        struct str name = e->key;
-        *e = *value;
-        e->next = next;
-        e->key = name;
-        return;
-    }
-    doc_set(map, key, value);
-}
-
-// "a.b.c=value": value is YAML.
-static bool apply(struct doc *config, struct arena *arena, const char *assignment)
-{
-    const char *equals = strchr(assignment, '=');
-    if (!equals || equals == assignment) {
-        print_error("--config takes KEY=VALUE, found '%s'", assignment);
-        return false;
-    }
-    struct diag_list diags = DIAG_INIT(arena);
-    struct doc *value = yaml_parse(arena, str_from(equals + 1), "--config", &diags);
-    if (!value) {
-        print_error("--config %s: the value is not YAML", assignment);
-        return false;
-    }
-    struct str path = {assignment, (size_t)(equals - assignment)};
-    struct doc *map = config;
-    for (;;) {
-        struct str key = str_cut(&path, '.');
-        const char *name = arena_strndup(arena, key.ptr, key.len);
-        struct doc *old = (struct doc *)(uintptr_t)doc_find(map, name);
-        if (!path.len) {
-            put(map, str_from(name), doc_share(arena, value));
-            return true;
-        }
-        if (!old || old->kind != DOC_MAP) {
-            struct doc *inner = doc_new(arena, DOC_MAP);
-            put(map, str_from(name), inner);
-            old = (struct doc *)(uintptr_t)doc_find(map, name);
-        }
-        map = old;
-    }
-}
-
-// The text of the file; if --config is given, the same document changed and written again.
-static const char *config_text(struct remote *r, const struct call *call, const char *path)
-{
-    struct buf text = BUF_INIT(YAML_MAX_BYTES);
-    det_err err;
-    const char *result = NULL;
-    if (fs_read(strcmp(path, "-") ? path : "/dev/stdin", &text, &err)) {
-        print_error("%s", err.msg);
-        goto out;
-    }
-    result = arena_strndup(&r->arena, buf_str(&text).ptr, text.len);
-    if (!call_option(call, "config")) goto out;
-    struct diag_list diags = DIAG_INIT(&r->arena);
-    struct doc *config = yaml_parse(&r->arena, str_from(result), path, &diags);
-    result = NULL;
-    if (!config) {
-        struct buf lines = BUF_INIT(1 << 20);
-        diag_print(&diags, DIAG_ERROR, &lines);
-        print_errors(buf_str(&lines));
-        buf_done(&lines);
-        goto out;
-    }
-    for (int i = 0; i < call->n_given; i++)
-        if (!strcmp(call->given[i]->name, "config") && !apply(config, &r->arena, call->values[i]))
-            goto out;
-    buf_clear(&text);
-    yaml_write(config, &text);
-    result = arena_strndup(&r->arena, buf_str(&text).ptr, text.len);
-out:
-    buf_done(&text);
-    return result;
-}
-
-// Errors with the places in the file, before anything is sent.
-static bool check_config(struct remote *r, const char *text, const char *path, bool job)
-{
-    struct diag_list diags = DIAG_INIT(&r->arena);
-    const struct config_opts opts = {.source = path};
-    struct exp_config experiment;
-    struct job_config generic;
-    int rc = job ? job_config_read(&r->arena, str_from(text), &opts, &generic, &diags)
-                 : exp_config_read(&r->arena, str_from(text), &opts, &experiment, &diags);
-    struct buf lines = BUF_INIT(1 << 20);
-    diag_print(&diags, DIAG_WARNING, &lines);
-    print_warnings(buf_str(&lines));
-    buf_clear(&lines);
-    diag_print(&diags, DIAG_ERROR, &lines);
-    print_errors(buf_str(&lines));
-    buf_done(&lines);
-    return !rc;
-}
 
 // --- the folder
 
@@ -172,9 +68,6 @@ static const struct doc *create(struct remote *r, const struct call *call, const
         doc_set(body, str_from("activate"), doc_new_bool(&r->arena, false));
     if (c->parent) doc_set(body, str_from("parentId"), doc_new_int(&r->arena, c->parent));
     const struct doc *answer = remote_call(r, HTTP_POST, body, "/experiments");
-    const struct doc *warnings = doc_find(answer, "warnings");
-    for (const struct doc *w = warnings ? warnings->first : NULL; w; w = w->next)
-        if (w->kind == DOC_STR) print_warning("%s", w->text.ptr);
     return doc_find(answer, "experiment");
 }
 
@@ -189,22 +82,34 @@ static int after_creation(struct remote *r, const struct call *call, const struc
     buf_done(&out);
     if (call_option(call, "follow-first-trial")) return follow_first_trial(r, id);
     bool follow = call_option(call, "follow") || call_option(call, "local");
-    return follow ? follow_experiment(r, id) : EXIT_OK;
+    return follow ? follow_output(r, id, !strcmp(what, "job")) : EXIT_OK;
+}
+
+// What a template says is known before the check. False after an error.
+static bool add_template(struct remote *r, const char *name, struct submission *s)
+{
+    if (!name) return true;
+    const struct doc *answer = remote_get(r, "/templates/%s", remote_segment(r, name));
+    const char *text = doc_text(doc_find(answer, "template"), "config");
+    s->low.source = arena_printf(&r->arena, "template '%s'", name);
+    s->low.text = str_from(text);
+    return answer;
 }
 
 static int create_from_file(const struct call *call, bool job)
 {
     struct remote r;
+    struct submission s = {.job = job};
     int status = EXIT_FAILED;
     struct creation c = {.dir = call->n_args > 1 ? call->args[1] : NULL,
                          .type = job ? "TYPE_GENERIC" : "TYPE_EXPERIMENT"};
-    if (!remote_open(&r, call)) goto out;
+    if (!remote_open(&r, call) || !add_template(&r, call_option(call, "template"), &s)) goto out;
     status = EXIT_USAGE;
-    c.config = config_text(&r, call, call->args[0]);
-    if (!c.config ||
-        (!call_option(call, "template") && !check_config(&r, c.config, call->args[0], job)))
+    if (!submission_read(&r.arena, call->args[0], &s) || !submission_change(&r.arena, call, &s) ||
+        !submission_check(&r.arena, &s))
         goto out;
     status = EXIT_FAILED;
+    c.config = s.text;
     const struct doc *experiment = create(&r, call, &c);
     if (experiment) status = after_creation(&r, call, experiment, job ? "job" : "experiment");
 out:
@@ -212,18 +117,28 @@ out:
     return status;
 }
 
-// --local: a master of its own, below the user's data, that lives as long as this call.
+static void say_where(const char *home)
+{
+    struct buf out = BUF_INIT(8192);
+    buf_printf(&out, "It is kept in %s: after 'det up', 'det experiment list' shows it.\n", home);
+    print_data(buf_str(&out));
+    buf_done(&out);
+}
+
+// --local: by the user's own master. If it does not run, it lives as long as this call.
 static int create_locally(const struct call *call, bool job)
 {
     struct arena arena = ARENA_INIT;
     const char *home = home_dir(&arena), *const options[] = {"--port", "0", NULL};
+    char url[1024];
     int status = EXIT_FAILED;
-    if (home) setenv("DET_HOME", arena_printf(&arena, "%s/local", home), 1);
     unsetenv("DET_MASTER");
     unsetenv("DETERMINED_MASTER");
-    pid_t master = own_master_start(options, DIES_WITH_US);
-    if (master) status = create_from_file(call, job);
+    bool runs = own_master_answers(url, sizeof url);
+    pid_t master = runs ? 0 : own_master_start(options, DIES_WITH_US);
+    if (runs || master) status = create_from_file(call, job);
     if (master && !own_master_stop(master)) status = EXIT_FAILED;
+    if (master && status != EXIT_USAGE) say_where(home);
     arena_done(&arena);
     return status;
 }
@@ -243,19 +158,19 @@ static int run_job(const struct call *call)
 static int run_fork(const struct call *call)
 {
     struct remote r;
+    struct submission s = {0};
     int status = EXIT_FAILED;
     if (!remote_open(&r, call)) goto out;
     const struct doc *old = remote_get(&r, "/experiments/%s", remote_segment(&r, call->args[0]));
     const struct doc *row = doc_find(old, "experiment"), *config = doc_find(old, "config");
     if (!row || !config) goto out;
-    struct doc *body = doc_new(&r.arena, DOC_MAP), *changed = doc_share(&r.arena, config);
-    for (int i = 0; i < call->n_given; i++)
-        if (!strcmp(call->given[i]->name, "config") && !apply(changed, &r.arena, call->values[i]))
-            goto out;
-    struct buf text = BUF_INIT(YAML_MAX_BYTES);
-    yaml_write(changed, &text);
-    doc_set(body, str_from("config"), doc_new_str(&r.arena, buf_str(&text).ptr));
-    buf_done(&text);
+    s.source = arena_printf(&r.arena, "experiment %lld", (long long)doc_whole(row, "id"));
+    s.doc = submission_copy(&r.arena, config, s.source);
+    status = EXIT_USAGE;
+    if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
+    status = EXIT_FAILED;
+    struct doc *body = doc_new(&r.arena, DOC_MAP);
+    doc_set(body, str_from("config"), doc_new_str(&r.arena, s.text));
     doc_set(body, str_from("context"), doc_share(&r.arena, doc_find(row, "modelDefinition")));
     doc_set(body, str_from("parentId"), doc_new_int(&r.arena, doc_whole(row, "id")));
     if (call_option(call, "paused"))
@@ -273,30 +188,39 @@ static int after_continuing(struct remote *r, const struct call *call, int64_t i
     buf_printf(&out, "Experiment %lld goes on.\n", (long long)id);
     print_data(buf_str(&out));
     buf_done(&out);
-    return call_option(call, "follow") ? follow_experiment(r, id) : EXIT_OK;
+    return call_option(call, "follow") ? follow_output(r, id, false) : EXIT_OK;
+}
+
+// The configuration that goes on, as what the changes are read on top of. False after an error.
+static bool add_stored(struct remote *r, int64_t id, struct submission *s)
+{
+    const struct doc *answer = remote_get(r, "/experiments/%lld", (long long)id);
+    const struct doc *config = doc_find(answer, "config");
+    if (!config) return false;
+    s->job = !doc_find(config, "searcher");
+    s->source = "--config";
+    s->doc = doc_new(&r->arena, DOC_MAP);
+    s->low.source = arena_printf(&r->arena, "experiment %lld", (long long)id);
+    s->low.doc = submission_copy(&r->arena, config, s->low.source);
+    return true;
 }
 
 static int run_continue(const struct call *call)
 {
     struct remote r;
+    struct submission s = {0};
+    int64_t id = strtoll(call->args[0], NULL, 10);
     int status = EXIT_FAILED;
-    if (remote_open(&r, call)) {
-        struct doc *body = doc_new(&r.arena, DOC_MAP), *changes = doc_new(&r.arena, DOC_MAP);
-        int64_t id = strtoll(call->args[0], NULL, 10);
-        bool ok = true;
-        for (int i = 0; ok && i < call->n_given; i++)
-            if (!strcmp(call->given[i]->name, "config"))
-                ok = apply(changes, &r.arena, call->values[i]);
-        struct buf text = BUF_INIT(YAML_MAX_BYTES);
-        yaml_write(changes, &text);
-        doc_set(body, str_from("id"), doc_new_int(&r.arena, id));
-        if (changes->n)
-            doc_set(body, str_from("overrideConfig"), doc_new_str(&r.arena, buf_str(&text).ptr));
-        buf_done(&text);
-        const struct doc *answer =
-            ok ? remote_call(&r, HTTP_POST, body, "/experiments/continue") : NULL;
-        if (answer) status = after_continuing(&r, call, id);
-    }
+    if (!remote_open(&r, call) || !add_stored(&r, id, &s)) goto out;
+    status = EXIT_USAGE;
+    if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
+    status = EXIT_FAILED;
+    struct doc *body = doc_new(&r.arena, DOC_MAP);
+    doc_set(body, str_from("id"), doc_new_int(&r.arena, id));
+    if (s.doc->n) doc_set(body, str_from("overrideConfig"), doc_new_str(&r.arena, s.text));
+    const struct doc *answer = remote_call(&r, HTTP_POST, body, "/experiments/continue");
+    if (answer) status = after_continuing(&r, call, id);
+out:
     remote_close(&r);
     return status;
 }
@@ -306,7 +230,7 @@ static int run_continue(const struct call *call)
         "config", 0, "KEY=VALUE", "Changes the configuration: --config searcher.max_length=100." \
     }
 #define FOLLOW_OPTIONS                                                                   \
-    {"follow", 'f', NULL, "Waits until it ends, showing progress."},                     \
+    {"follow", 'f', NULL, "Shows what it prints, and its progress, until it ends."},     \
     {                                                                                    \
         "follow-first-trial", 0, NULL, "Shows the log of the first trial until it ends." \
     }
@@ -314,7 +238,9 @@ static int run_continue(const struct call *call)
 static const struct option create_options[] = {
     MASTER_OPTION,
     FOLLOW_OPTIONS,
-    {"local", 0, NULL, "Runs it to its end here and now, without a master in the background."},
+    {"local", 0, NULL,
+     "Runs it to its end here and now; if no master of yours runs, one runs just "
+     "for that. The experiment is kept as any other."},
     {"paused", 0, NULL, "Does not start it; 'det experiment activate' does."},
     {"template", 0, "NAME", "Fills in what the configuration does not say."},
     CONFIG_OPTION,
@@ -369,7 +295,7 @@ const struct command cmd_experiment_fork = {
 
 static const struct option continue_options[] = {
     MASTER_OPTION,
-    {"follow", 'f', NULL, "Waits until it ends, showing progress."},
+    {"follow", 'f', NULL, "Shows what it prints, and its progress, until it ends."},
     CONFIG_OPTION,
 };
 

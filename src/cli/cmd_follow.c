@@ -28,12 +28,25 @@ static int run_trial_logs(const struct call *call)
     int status = EXIT_USAGE;
     if (!read_id(call->args[0], &id) || !read_tail(call, &tail)) return status;
     status = EXIT_FAILED;
-    if (remote_open(&r, call)) status = follow_logs(&r, id, call_option(call, "follow"), tail);
+    if (remote_open(&r, call)) {
+        const struct follow_opts opts = {.goes_on = call_option(call, "follow"), .tail = tail};
+        status = follow_logs(&r, id, &opts);
+    }
     remote_close(&r);
     return status;
 }
 
-// Those of the trials, one behind the other.
+// One behind the other.
+static int print_trials(struct remote *r, int64_t id, const struct follow_opts *opts)
+{
+    const struct doc *list =
+        doc_find(remote_get(r, "/experiments/%lld/trials?limit=-1", (long long)id), "trials");
+    int status = list ? EXIT_OK : EXIT_FAILED;
+    for (const struct doc *t = list ? list->first : NULL; t && !status; t = t->next)
+        status = follow_logs(r, doc_whole(t, "id"), opts);
+    return status;
+}
+
 static int run_experiment_logs(const struct call *call)
 {
     struct remote r;
@@ -41,15 +54,11 @@ static int run_experiment_logs(const struct call *call)
     int status = EXIT_USAGE;
     if (!read_id(call->args[0], &id) || !read_tail(call, &tail)) return status;
     status = EXIT_FAILED;
-    const struct doc *list = NULL;
+    bool is_job = !strcmp(call->command->noun, "job");
+    const struct follow_opts opts = {
+        .goes_on = call_option(call, "follow"), .names_trials = !is_job, .tail = tail};
     if (remote_open(&r, call))
-        list =
-            doc_find(remote_get(&r, "/experiments/%lld/trials?limit=-1", (long long)id), "trials");
-    if (list) {
-        status = EXIT_OK;
-        for (const struct doc *t = list->first; t && !status; t = t->next)
-            status = follow_logs(&r, doc_whole(t, "id"), call_option(call, "follow"), tail);
-    }
+        status = opts.goes_on ? follow_trials(&r, id, &opts) : print_trials(&r, id, &opts);
     remote_close(&r);
     return status;
 }

@@ -12,7 +12,8 @@ struct view {
     const struct column *columns;
     size_t n_columns;
     bool record;
-    const char *usual; // added to the query unless --all is given; NULL: nothing
+    const char *beside; // a member of the answer that is shown with the record; NULL: none
+    const char *usual;  // added to the query unless --all is given; NULL: nothing
 };
 
 #define KEPT_CHECKPOINTS \
@@ -49,6 +50,7 @@ static const struct column experiment_lines[] = {
     {"Labels", "labels", .as = SHOW_PLAIN},
     {"Forked from", "forkedFrom", .as = SHOW_PLAIN},
     {"Archived", "archived", .as = SHOW_PLAIN},
+    {"Warning", "warnings", .as = SHOW_LINES},
 };
 
 static const struct column trial_columns[] = {
@@ -131,27 +133,30 @@ static const struct column user_columns[] = {
     {"ACTIVE", "active", .as = SHOW_PLAIN},
 };
 
+static const struct column master_lines[] = {
+    {"Version", "version", .as = SHOW_PLAIN},
+    {"Address", "url", .as = SHOW_PLAIN},
+    {"Data", "dataDir", .as = SHOW_PLAIN},
+    {"Cluster", "clusterId", .as = SHOW_PLAIN},
+    {"Isolation of tasks", "isolation", .as = SHOW_PLAIN},
+    {"Not in force", "notInForce", .as = SHOW_PLAIN},
+    {"Memory of a task", "taskMemory", .as = SHOW_PLAIN},
+    {"Processes of a task", "taskProcesses", .as = SHOW_PLAIN},
+};
+
 static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
 static const struct column template_lines[] = {{"Template", "name", .as = SHOW_PLAIN},
                                                {"Configuration", "config", .as = SHOW_PLAIN}};
-static const struct column metric_columns[] = {
-    {"GROUP", "group", .as = SHOW_PLAIN},
-    {"BATCHES", "stepsCompleted", .as = SHOW_PLAIN},
-    {"METRICS", "metrics", .as = SHOW_PLAIN, .cut = true},
-    {"TIME", "reportTime", .as = SHOW_TIME, .drop = 1},
-};
-
 static const struct view views[] = {
     {&cmd_experiment_list, "/experiments?orderBy=ORDER_BY_DESC", "experiments",
      COLUMNS(experiment_columns), .usual = "archived=false"},
     {&cmd_experiment_describe, "/experiments/%s", "experiment", COLUMNS(experiment_lines),
-     .record = true},
+     .record = true, .beside = "warnings"},
     {&cmd_experiment_list_trials, "/experiments/%s/trials?limit=-1", "trials",
      COLUMNS(trial_columns), .record = false},
     {&cmd_experiment_list_checkpoints, "/experiments/%s/checkpoints?limit=-1", "checkpoints",
      COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
     {&cmd_trial_describe, "/trials/%s", "trial", COLUMNS(trial_lines), .record = true},
-    {&cmd_trial_metrics, "/trials/%s/metrics", "metrics", COLUMNS(metric_columns), .record = false},
     {&cmd_checkpoint_list, "/trials/%s/checkpoints?limit=-1", "checkpoints",
      COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
     {&cmd_checkpoint_describe, "/checkpoints/%s", "checkpoint", COLUMNS(checkpoint_lines),
@@ -160,6 +165,7 @@ static const struct view views[] = {
     {&cmd_slot_list, "/slots", "slots", COLUMNS(slot_columns), .record = false},
     {&cmd_user_list, "/users", "users", COLUMNS(user_columns), .record = false},
     {&cmd_user_whoami, "/me", "user", COLUMNS(user_columns), .record = true},
+    {&cmd_master_info, "/master/info", "", COLUMNS(master_lines), .record = true},
     {&cmd_template_list, "/templates", "templates", COLUMNS(template_columns), .record = false},
     {&cmd_template_describe, "/templates/%s", "template", COLUMNS(template_lines), .record = true},
 };
@@ -196,6 +202,11 @@ static int run_view(const struct call *call)
     if (answer) {
         const struct doc *shown = doc_find(answer, v->member);
         if (!shown) shown = answer;
+        if (v->beside && doc_find(answer, v->beside)) {
+            struct doc *both = doc_share(&r.arena, shown);
+            doc_set(both, str_from(v->beside), doc_share(&r.arena, doc_find(answer, v->beside)));
+            shown = both;
+        }
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)
                            : show_list(call, shown, v->columns, v->n_columns);
     }
@@ -230,8 +241,6 @@ VIEW(cmd_experiment_list_trials, "experiment", "list-trials", "ID", 1,
 VIEW_WITH(checkpoint_options, cmd_experiment_list_checkpoints, "experiment", "list-checkpoints",
           "ID", 1, "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7")
 VIEW(cmd_trial_describe, "trial", "describe", "ID", 1, "Shows a trial.", "det trial describe 12")
-VIEW(cmd_trial_metrics, "trial", "metrics", "ID", 1, "Shows what a trial has reported.",
-     "det trial metrics 12 --csv")
 VIEW_WITH(checkpoint_options, cmd_checkpoint_list, "checkpoint", "list", "TRIAL", 1,
           "Lists the checkpoints of a trial.", "det checkpoint list 12")
 VIEW(cmd_checkpoint_describe, "checkpoint", "describe", "UUID", 1, "Shows a checkpoint.",
@@ -242,6 +251,8 @@ VIEW(cmd_slot_list, "slot", "list", "", 0, "Lists slots and what has them.", "de
 VIEW(cmd_user_list, "user", "list", "", 0, "Lists users.", "det user list")
 VIEW(cmd_user_whoami, "user", "whoami", "", 0, "Shows who the master takes you for.",
      "det user whoami")
+VIEW(cmd_master_info, "master", "info", "", 0,
+     "Shows the master: where it is, and what tasks are kept from.", "det master info")
 VIEW(cmd_template_list, "template", "list", "", 0, "Lists templates of configurations.",
      "det template list")
 VIEW(cmd_template_describe, "template", "describe", "NAME", 1, "Shows a template.",

@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-enum { LOCK_FD = 3, DEFAULT_PORT = 8080 };
+enum { DEFAULT_PORT = 8080 };
 
 static const char *data_dir(const struct call *call, struct arena *arena)
 {
@@ -45,6 +45,24 @@ static bool read_number(const struct call *call, const char *name, int64_t low, 
     print_error("--%s must be a number between %lld and %lld, found '%s'", name, (long long)low,
                 (long long)high, text);
     return false;
+}
+
+// "16G", "512M": in units of 1024.
+static bool read_size(const struct call *call, const char *name, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    const char *text = call_option(call, name);
+    if (!text) return true;
+    struct str number = {text, strspn(text, "0123456789")};
+    const char *unit = text[number.len] ? strchr(units, text[number.len]) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    bool good = number.len && strlen(text) == number.len + (unit ? 1 : 0) &&
+                number_to_int(number, 10, out) && *out > 0 && *out <= INT64_MAX >> shift;
+    if (good)
+        *out <<= shift;
+    else
+        print_error("--%s must be a size such as 512M or 16G, found '%s'", name, text);
+    return good;
 }
 
 // The settings, each from its option or its default.
@@ -91,14 +109,15 @@ static int run_recover(const char *dir)
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
-    int64_t port = DEFAULT_PORT, slots = 0;
+    int64_t port = DEFAULT_PORT, slots = 0, memory = 0, processes = 0;
     const char *dir = data_dir(call, &arena), *self = own_path(&arena, NULL);
     const char *const shim[] = {self, "shim", NULL};
     int status = EXIT_USAGE;
     struct master_settings settings = {0};
     det_err err;
     if (!read_settings(call, &arena, &settings) || !read_number(call, "port", 0, 65535, &port) ||
-        !read_number(call, "slots", 1, 4096, &slots) || !check_tls(call))
+        !read_number(call, "slots", 1, 4096, &slots) || !read_size(call, "task-memory", &memory) ||
+        !read_number(call, "task-processes", 1, 4194304, &processes) || !check_tls(call))
         goto out;
     status = EXIT_FAILED;
     if (!dir || !self) {
@@ -120,6 +139,9 @@ static int run_master(const struct call *call)
         .tls_cert = call_option(call, "tls-cert"),
         .tls_key = call_option(call, "tls-key"),
         .insecure = call_option(call, "insecure"),
+        .isolation = call_option(call, "isolation"),
+        .task_memory_bytes = memory,
+        .n_task_processes = processes,
         .shim = shim,
         .runner = own_path(&arena, "det-run"),
         .version = DET_VERSION,
@@ -157,19 +179,24 @@ const struct command cmd_master = {
 
 static int run_shim(const struct call *call)
 {
+    bool second = call->n_args > 1 && !strcmp(call->args[1], TASK_SECOND_SHIM);
     det_err err;
-    if (!task_shim_run(call->args[0], LOCK_FD, &err)) return EXIT_OK;
+    int rc = second ? task_shim_finish(call->args[0], TASK_LOCK_FD, &err)
+                    : task_shim_run(call->args[0], TASK_LOCK_FD, &err);
+    if (!rc) return EXIT_OK;
     print_error("%s", err.msg);
     return EXIT_FAILED;
 }
 
 const struct command cmd_shim = {
     .noun = "shim",
-    .args = "DIR",
+    .internal = true,
+    .args = "DIR [after]",
     .min_args = 1,
-    .max_args = 1,
-    .help = "Runs one task and writes down what becomes of it. The master starts this; people have "
-            "no use for it.",
+    .max_args = 2,
+    .help =
+        "Runs one task and writes down what becomes of it; or cleans up after such a process was "
+        "killed. The master starts this; people have no use for it.",
     .example = "det shim /var/lib/det/run/7",
     .run = run_shim,
 };

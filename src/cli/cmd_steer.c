@@ -11,7 +11,7 @@ struct request {
     const struct command *command;
     enum http_method method;
     bool number;      // the last argument is one
-    bool ends;        // an experiment, which may have ended already
+    const char *ends; // what the first argument is a number of, if it may have ended; else NULL
     const char *path; // %1, %2: arguments
     const char *key;  // a body {key: last argument}; "a.b" nests; NULL: none
     const char *done; // what to say; %1, %2 as above
@@ -25,9 +25,9 @@ static const struct request requests[] = {
      .done = "Experiment %1 is active."},
     {&cmd_experiment_cancel, HTTP_POST, false, .path = "/experiments/%1/cancel", NULL,
      .done = "Experiment %1 is being canceled: its trials save a checkpoint and end.",
-     .ends = true},
+     .ends = "experiment"},
     {&cmd_experiment_kill, HTTP_POST, false, .path = "/experiments/%1/kill", NULL,
-     .done = "Experiment %1 is being killed.", .ends = true},
+     .done = "Experiment %1 is being killed.", .ends = "experiment"},
     {&cmd_experiment_archive, HTTP_POST, false, .path = "/experiments/%1/archive", NULL,
      .done = "Experiment %1 is archived."},
     {&cmd_experiment_unarchive, HTTP_POST, false, .path = "/experiments/%1/unarchive", NULL,
@@ -50,11 +50,11 @@ static const struct request requests[] = {
     {&cmd_experiment_set_max_slots, HTTP_PATCH, true, .path = "/experiments/%1",
      "resources.maxSlots", .done = "The slots of experiment %1 are limited to %2."},
     {&cmd_trial_kill, HTTP_POST, false, .path = "/trials/%1/kill", NULL,
-     .done = "Trial %1 is being killed."},
+     .done = "Trial %1 is being killed.", .ends = "trial"},
     {&cmd_checkpoint_delete, HTTP_DELETE, false, .path = "/checkpoints/%1", NULL,
      .done = "Checkpoint %1 is being deleted.", .ask = "Delete checkpoint %1?"},
     {&cmd_job_kill, HTTP_POST, false, .path = "/experiments/%1/kill", NULL,
-     .done = "Job %1 is being killed.", .ends = true},
+     .done = "Job %1 is being killed.", .ends = "experiment"},
     {&cmd_job_update, HTTP_PATCH, true, .path = "/jobs/%1", "priority",
      .done = "Job %1 has priority %2."},
     {&cmd_slot_enable, HTTP_POST, false, .path = "/slots/%1/enable", NULL,
@@ -126,13 +126,15 @@ static bool is_meant(const struct call *call, const struct request *q, const cha
 }
 
 // What became of it, if that is known already: it may have ended long ago.
-static void tell_end(struct remote *r, const char *id, struct buf *done)
+static void tell_end(struct remote *r, const struct call *call, const char *what, struct buf *done)
 {
-    const struct doc *e = doc_find(remote_get(r, "/experiments/%s", id), "experiment");
+    const char *id = call->args[0], *noun = call->command->noun;
+    const struct doc *e = doc_find(remote_get(r, "/%ss/%s", what, remote_segment(r, id)), what);
     const char *state = doc_text(e, "state");
     if (!follow_has_ended(state)) return;
     buf_clear(done);
-    buf_printf(done, "Experiment %s has ended: %s.\n", id, state + strlen("STATE_"));
+    buf_printf(done, "%c%s %s has ended: %s.\n", noun[0] - 'a' + 'A', noun + 1, id,
+               state + strlen("STATE_"));
 }
 
 static int run_request(const struct call *call)
@@ -158,7 +160,7 @@ static int run_request(const struct call *call)
                  remote_call(&r, q->method, body, "%s", buf_str(&path).ptr))
             status = EXIT_OK;
     }
-    if (!status && q->ends) tell_end(&r, encoded[0], &done);
+    if (!status && q->ends) tell_end(&r, call, q->ends, &done);
     if (!status) print_data(buf_str(&done));
     buf_done(&path);
     buf_done(&done);

@@ -1,6 +1,7 @@
 // Unit cmd_user.c: det user login, logout, create, change-password; det template set.
 #include "cli/cmd.h"
 
+#include "base/number.h"
 #include "cli/remote.h"
 #include "sys/fs.h"
 #include <stdio.h>
@@ -165,6 +166,41 @@ static int run_deactivate(const struct call *call)
     return set_active(call, false);
 }
 
+// The body of the request: numbers of both options; NULL after the error was printed.
+static struct doc *read_link(struct remote *r, const struct call *call)
+{
+    static const char *const options[] = {"agent-uid", "agent-gid"}, *const keys[] = {"uid", "gid"};
+    struct doc *body = doc_new(&r->arena, DOC_MAP);
+    for (size_t i = 0; i < STATIC_LEN(options); i++) {
+        const char *text = call_option(call, options[i]);
+        int64_t number;
+        if (!text || !number_to_int(str_from(text), 10, &number)) {
+            print_error("--%s must be a number, found %s", options[i], text ? text : "nothing");
+            return NULL;
+        }
+        doc_set(body, str_from(keys[i]), doc_new_int(&r->arena, number));
+    }
+    return body;
+}
+
+static int run_link(const struct call *call)
+{
+    struct remote r;
+    int status = EXIT_FAILED;
+    bool ends = call_option(call, "unlink");
+    int64_t id = remote_open(&r, call) ? user_number(&r, call->args[0]) : 0;
+    struct doc *body = id && !ends ? read_link(&r, call) : NULL;
+    if (id && !ends && !body) status = EXIT_USAGE;
+    if (id && (ends || body) &&
+        remote_call(&r, ends ? HTTP_DELETE : HTTP_PUT, body, "/users/%lld/agent-user",
+                    (long long)id))
+        status = ends ? say("Tasks of '%s' run as the Unix user of that name.", call->args[0])
+                      : say("Tasks of '%s' run as the Unix user with number %s.", call->args[0],
+                            call_option(call, "agent-uid"));
+    remote_close(&r);
+    return status;
+}
+
 static int run_template_set(const struct call *call)
 {
     struct remote r;
@@ -190,6 +226,13 @@ static const struct option plain_options[] = {MASTER_OPTION};
 static const struct option create_options[] = {MASTER_OPTION,
                                                {"admin", 0, NULL, "May manage users and slots."}};
 
+static const struct option link_options[] = {
+    MASTER_OPTION,
+    {"agent-uid", 0, "N", "Number of the Unix user; not 0."},
+    {"agent-gid", 0, "N", "Number of the Unix group."},
+    {"unlink", 0, NULL, "Ends the link instead."},
+};
+
 COMMAND(
     cmd_user_login, "user", "login", "NAME", 1, 1, plain_options, run_login,
     "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, or from "
@@ -207,6 +250,12 @@ COMMAND(cmd_user_activate, "user", "activate", "NAME", 1, 1, plain_options, run_
 COMMAND(cmd_user_deactivate, "user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
         "Ends the sessions of a user, who cannot log in until 'det user activate'.",
         "det user deactivate ada")
+COMMAND(
+    cmd_user_link_with_agent_user, "user", "link-with-agent-user", "NAME", 1, 1, link_options,
+    run_link,
+    "Lets the tasks of a user run as a Unix user, where the master isolates users from each "
+    "other (det master --isolation users). Without a link it is the Unix user of the same name.",
+    "det user link-with-agent-user ada --agent-uid 1001 --agent-gid 1001")
 COMMAND(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
         "Stores a part of a configuration that experiments can be created with.",
         "det template set gpu gpu.yaml")

@@ -32,7 +32,7 @@ int help_print(const char *noun, const char *verb)
     if (!noun) buf_addz(&out, "det trains deep-learning models.\n\n");
     buf_addz(&out, "Usage: det COMMAND [ARGUMENTS] [OPTIONS]\n\nCommands:\n");
     for (size_t i = 0; i < n_commands; i++) {
-        if (!matches(commands[i], noun, verb)) continue;
+        if (!matches(commands[i], noun, verb) || (commands[i]->internal && !noun)) continue;
         only = n++ ? NULL : commands[i];
         help_summary(commands[i], &out);
     }
@@ -61,7 +61,7 @@ int help_print_man(void)
     buf_addz(&out, ".TH det 1\n.SH NAME\ndet \\- trains deep\\-learning models\n"
                    ".SH SYNOPSIS\n.B det\nCOMMAND [ARGUMENTS] [OPTIONS]\n.SH COMMANDS\n");
     for (size_t i = 0; i < n_commands; i++)
-        help_man_section(commands[i], &out);
+        if (!commands[i]->internal) help_man_section(commands[i], &out);
     buf_addz(&out, ".SH ENVIRONMENT\n"
                    ".TP\n.B DET_MASTER\nAddress of the master to talk to. DETERMINED_MASTER is the "
                    "same if it is not set.\n"

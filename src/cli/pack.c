@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, N_LARGEST = 3 };
 
 // clang-format off
 #define ARCHIVE_FUNCTIONS(F)                                                                        \
@@ -41,7 +41,23 @@ struct packing {
     struct str ignore; // of .detignore
     struct buf *out;
     struct pack_totals totals;
+    bool only_looks; // for the largest files
+    struct large {
+        const char *path;
+        int64_t bytes;
+    } largest[N_LARGEST]; // the largest first
 };
+
+static void note_size(struct packing *p, const char *path, int64_t bytes)
+{
+    struct large new = {path, bytes};
+    for (size_t i = 0; i < N_LARGEST; i++) {
+        struct large old = p->largest[i];
+        if (new.bytes <= old.bytes) continue;
+        p->largest[i] = new;
+        new = old;
+    }
+}
 
 static int archive_fail(struct archive *a, det_err *err)
 {
@@ -68,6 +84,8 @@ static int add_file(struct packing *p, int fd, const struct stat *st, const char
 {
     char block[65536];
     int64_t left = st->st_size;
+    note_size(p, path, left);
+    if (p->only_looks) return 0;
     int rc = add_header(p, path, AE_IFREG, left, st->st_mode & 0100, err);
     while (!rc && left > 0) {
         ssize_t n =
@@ -94,8 +112,7 @@ static int add_entry(struct packing *p, int dir, const char *prefix, const char 
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (folder ? O_DIRECTORY : 0));
     if (fd < 0) return fs_fail(err, "open", path);
     if (!folder) rc = add_file(p, fd, &st, path, err);
-    if (folder) rc = add_header(p, path, AE_IFDIR, 0, true, err);
-    if (folder && !rc) rc = add_folder(p, fd, path, depth + 1, err);
+    if (folder) rc = add_folder(p, fd, path, depth + 1, err);
     close(fd);
     return rc;
 }
@@ -103,15 +120,15 @@ static int add_entry(struct packing *p, int dir, const char *prefix, const char 
 static int add_folder(struct packing *p, int dir, const char *prefix, int depth, det_err *err)
 {
     struct dir_entries entries;
-    if (depth > MAX_DEPTH) return det_fail(err, DET_ELIMIT, "'%s' is too deep", prefix);
+    if (depth > MAX_DEPTH) return det_fail(err, DET_EINVAL, "'%s' is too deep", prefix);
     int rc = dir_list(dir, *prefix ? prefix : ".", p->arena, &entries, err);
+    const char *slash = strrchr(prefix, '/');
+    if (!rc && ignore_is_output(slash ? slash + 1 : prefix, &entries)) return 0;
+    if (!rc && *prefix && !p->only_looks) rc = add_header(p, prefix, AE_IFDIR, 0, true, err);
     for (size_t i = 0; !rc && i < entries.n; i++) {
         rc = add_entry(p, dir, prefix, entries.items[i].name, depth, err);
-        if (!rc && !buf_ok(p->out))
-            rc = det_fail(err, DET_ELIMIT,
-                          "the folder is larger than %d MB packed; name what is not needed in "
-                          ".detignore",
-                          PACK_MAX_BYTES >> 20);
+        if (!rc && !p->only_looks && !buf_ok(p->out))
+            rc = det_fail(err, DET_ELIMIT, "it is too large");
     }
     return rc;
 }
@@ -122,6 +139,28 @@ static la_ssize_t on_bytes(struct archive *a, void *ctx, const void *bytes, size
     struct packing *p = ctx;
     buf_add(p->out, bytes, n);
     return (la_ssize_t)n;
+}
+
+// Looks at all files again: those behind the one that was too much may be larger.
+static int fail_too_large(struct packing *p, const char *dir, det_err *err)
+{
+    struct buf list = BUF_INIT(4096);
+    int fd = -1;
+    p->only_looks = true;
+    memset(p->largest, 0, sizeof p->largest);
+    int rc = dir_open(dir, 0, &fd, err);
+    if (!rc) rc = add_folder(p, fd, "", 0, err);
+    if (fd >= 0) close(fd);
+    for (size_t i = 0; i < N_LARGEST && p->largest[i].path; i++)
+        buf_printf(&list, "%s'%.200s' (%lld MB)", i ? ", " : "", p->largest[i].path,
+                   (long long)(p->largest[i].bytes >> 20));
+    if (!rc)
+        rc = det_fail(err, DET_ELIMIT,
+                      "the folder is larger than %d MB packed; its largest files are %s: name "
+                      "what is not needed in .detignore",
+                      PACK_MAX_BYTES >> 20, buf_str(&list).ptr);
+    buf_done(&list);
+    return rc;
 }
 
 int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err)
@@ -138,6 +177,7 @@ int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, de
     rc = ignore_read(dir, &arena, &p.ignore, err);
     if (!rc) rc = dir_open(dir, 0, &fd, err);
     if (!rc) rc = add_folder(&p, fd, "", 0, err);
+    if (rc == DET_ELIMIT) rc = fail_too_large(&p, dir, err);
     if (!rc && libarchive.write_close(p.archive) != ARCHIVE_OK) rc = archive_fail(p.archive, err);
     libarchive.write_free(p.archive);
     *totals = p.totals;

@@ -119,7 +119,8 @@ void remote_trust(const struct doc *home_master, struct http_client_opts *opts)
 
 bool remote_open(struct remote *r, const struct call *call)
 {
-    *r = (struct remote){.arena = ARENA_INIT};
+    const char *noun = call->command->noun;
+    *r = (struct remote){.arena = ARENA_INIT, .about_job = noun && !strcmp(noun, "job")};
     const char *login = login_path(&r->arena), *token = NULL;
     const struct doc *local = home_master(&r->arena);
     r->url = call_option(call, "master");
@@ -151,6 +152,23 @@ void remote_close(struct remote *r)
 
 // --- calling
 
+// A job is an experiment to the master.
+static void report(const struct remote *r, const char *text)
+{
+    static const char word[] = "experiment";
+    struct buf out = BUF_INIT(64 << 10);
+    for (const char *p = text; *p;) {
+        bool match = r->about_job && !strncmp(p, word, strlen(word));
+        if (match)
+            buf_addz(&out, "job");
+        else
+            buf_addc(&out, *p);
+        p += match ? strlen(word) : 1;
+    }
+    print_error("%s", buf_str(&out).ptr);
+    buf_done(&out);
+}
+
 static const struct doc *call_path(struct remote *r, enum http_method method,
                                    const struct doc *body, const char *fmt, va_list args)
 {
@@ -167,7 +185,7 @@ static const struct doc *call_path(struct remote *r, enum http_method method,
     det_err err;
     struct doc *answer = NULL;
     if (http_call_json(r->client, &call, &r->arena, &answer, &err)) {
-        print_error("%s", err.msg);
+        report(r, err.msg);
         answer = NULL;
     }
     buf_done(&json);

@@ -19,6 +19,7 @@ struct remote {
     struct http_client *client;
     const char *url;
     bool logged_in; // with a token of 'det user login'
+    bool about_job; // the master calls it an experiment, the user does not
 };
 
 // False after the error was printed. End with remote_close in any case.

@@ -153,6 +153,23 @@ static void csv_field(struct buf *out, struct str text)
     if (quote) buf_addc(out, '"');
 }
 
+void show_csv_value(struct buf *out, const struct doc *value)
+{
+    if (value && value->kind == DOC_STR)
+        buf_add(out, value->text.ptr, value->text.len);
+    else if (value && value->kind != DOC_NULL)
+        show_json(out, value);
+}
+
+void show_csv_line(struct buf *out, const struct str *cells, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i) buf_addc(out, ',');
+        csv_field(out, cells[i]);
+    }
+    buf_addz(out, "\r\n");
+}
+
 static int print_csv(const struct doc *list, const struct column *columns, size_t n)
 {
     struct buf out = BUF_INIT(MAX_OUTPUT);
@@ -164,11 +181,7 @@ static int print_csv(const struct doc *list, const struct column *columns, size_
     for (const struct doc *row = list->first; row; row = row->next) {
         for (size_t i = 0; i < n; i++) {
             struct buf cell = BUF_INIT(MAX_OUTPUT);
-            const struct doc *value = member(row, columns[i].key);
-            if (value && value->kind == DOC_STR)
-                buf_add(&cell, value->text.ptr, value->text.len);
-            else if (value && value->kind != DOC_NULL)
-                show_json(&cell, value);
+            show_csv_value(&cell, member(row, columns[i].key));
             if (i) buf_addc(&out, ',');
             csv_field(&out, buf_str(&cell));
             buf_done(&cell);
@@ -200,14 +213,14 @@ static size_t terminal_width(void)
 
 // --- tables that fit: times without year and seconds, shorter texts, fewer columns, in this order
 
-enum { MAX_COLUMNS = 16, CUT_MIN = 12 };
+enum { CUT_MIN = 12 };
 
 struct table {
     const struct column *columns;
     size_t n, n_rows; // the first row has the titles
     struct str *cell; // n of each row
-    size_t width[MAX_COLUMNS];
-    bool dropped[MAX_COLUMNS];
+    size_t width[SHOW_MAX_COLUMNS];
+    bool dropped[SHOW_MAX_COLUMNS];
 };
 
 static void measure(struct table *t)
@@ -308,16 +321,30 @@ static void fill_cells(struct table *t, const struct doc *list, struct arena *ar
         }
 }
 
-static int print_table(const struct doc *list, const struct column *columns, size_t n)
+// As wide as the parts before, or wider where nothing may be cut; without the titles.
+static void go_on(struct table *t, struct show_parts *parts)
+{
+    for (size_t i = 0; i < t->n && parts->began; i++) {
+        bool may_grow = !t->columns[i].cut && t->width[i] > parts->width[i];
+        if (!may_grow) t->width[i] = parts->width[i];
+    }
+    if (parts->began) memcpy(t->dropped, parts->dropped, sizeof t->dropped);
+    memcpy(parts->width, t->width, sizeof t->width);
+    memcpy(parts->dropped, t->dropped, sizeof t->dropped);
+}
+
+static int print_table(const struct doc *list, const struct column *columns, size_t n,
+                       struct show_parts *parts)
 {
     struct arena arena = ARENA_INIT;
     struct table t = {.columns = columns, .n = n, .n_rows = list->n + 1};
-    ASSERT(n > 0 && n <= MAX_COLUMNS);
+    ASSERT(n > 0 && n <= SHOW_MAX_COLUMNS);
     t.cell = arena_array(&arena, t.n_rows * n, sizeof *t.cell);
     fill_cells(&t, list, &arena);
     fit(&t, &arena);
+    go_on(&t, parts);
     struct buf out = BUF_INIT(MAX_OUTPUT);
-    for (size_t at = 0; at < t.n_rows * n; at++) {
+    for (size_t at = parts->began ? n : 0; at < t.n_rows * n; at++) {
         if (!t.dropped[at % n]) add_cell(&out, t.cell[at], t.width[at % n]);
         if (at % n + 1 < n) continue;
         while (out.len && out.ptr[out.len - 1] == ' ')
@@ -336,7 +363,49 @@ int show_list(const struct call *call, const struct doc *list, const struct colu
     if (call_option(call, "json")) return print_doc(list, true);
     if (call_option(call, "yaml")) return print_doc(list, false);
     if (call_option(call, "csv")) return print_csv(list, columns, n);
-    return print_table(list, columns, n);
+    return print_table(list, columns, n, &(struct show_parts){.began = false});
+}
+
+static void print_json_part(struct show_parts *parts, const struct doc *list)
+{
+    if (!parts->w.out) {
+        parts->json = BUF_INIT(MAX_OUTPUT);
+        json_init(&parts->w, &parts->json, 2);
+        json_open_list(&parts->w);
+    }
+    for (const struct doc *row = list ? list->first : NULL; row; row = row->next)
+        json_put_doc(&parts->w, row);
+    if (!list) {
+        json_close(&parts->w);
+        buf_addc(&parts->json, '\n');
+    }
+    print_data(buf_str(&parts->json));
+    buf_clear(&parts->json);
+    if (!list) buf_done(&parts->json);
+}
+
+void show_part(const struct call *call, struct show_parts *parts, const struct doc *list,
+               const struct column *columns, size_t n)
+{
+    const struct doc none = {.kind = DOC_LIST};
+    if (call_option(call, "json"))
+        print_json_part(parts, list);
+    else if (!list && !parts->began) // nothing came
+        show_list(call, &none, columns, n);
+    else if (list && list->n && call_option(call, "yaml"))
+        print_doc(list, false);
+    else if (list && list->n)
+        print_table(list, columns, n, parts);
+    parts->began = parts->began || (list && list->n);
+}
+
+static void put_line(struct buf *out, int width, const struct column *column,
+                     const struct doc *value)
+{
+    struct buf text = BUF_INIT(MAX_OUTPUT);
+    show_value(&text, value, column->as);
+    if (text.len) buf_printf(out, "%-*s  %s\n", width, column->title, buf_str(&text).ptr);
+    buf_done(&text);
 }
 
 int show_record(const struct call *call, const struct doc *record, const struct column *columns,
@@ -354,10 +423,11 @@ int show_record(const struct call *call, const struct doc *record, const struct 
     for (size_t i = 0; i < n; i++)
         width = MAX(width, (int)strlen(columns[i].title));
     for (size_t i = 0; i < n; i++) {
-        struct buf text = BUF_INIT(MAX_OUTPUT);
-        show_value(&text, member(record, columns[i].key), columns[i].as);
-        if (text.len) buf_printf(&out, "%-*s  %s\n", width, columns[i].title, buf_str(&text).ptr);
-        buf_done(&text);
+        const struct doc *value = member(record, columns[i].key);
+        bool lines = columns[i].as == SHOW_LINES && value && value->kind == DOC_LIST;
+        if (!lines) put_line(&out, width, &columns[i], value);
+        for (const struct doc *e = lines ? value->first : NULL; e; e = e->next)
+            put_line(&out, width, &columns[i], e);
     }
     print_data(buf_str(&out));
     buf_done(&out);

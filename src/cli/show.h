@@ -2,7 +2,7 @@
 #pragma once
 
 #include "args/args.h"
-#include "base/doc.h"
+#include "base/json.h"
 
 #define FORMAT_OPTIONS                                                                     \
     {"json", 0, NULL, "Prints JSON."}, {"yaml", 0, NULL, "Prints YAML."},                  \
@@ -10,12 +10,15 @@
         "csv", 0, NULL, "Prints comma-separated values, with the names in the first line." \
     }
 
+enum { SHOW_MAX_COLUMNS = 16 };
+
 enum show_as {
     SHOW_PLAIN,
     SHOW_STATE,   // STATE_ACTIVE -> ACTIVE
     SHOW_TIME,    // to the second, in the zone of the user
     SHOW_PERCENT, // 0.25 -> 25 %
     SHOW_BYTES,   // 1536 -> 1.5 KB
+    SHOW_LINES,   // of a record: each item of a list has a line of its own
 };
 
 struct column {
@@ -31,6 +34,24 @@ struct column {
 // everything, not just the columns). Returns the exit status.
 int show_list(const struct call *call, const struct doc *list, const struct column *columns,
               size_t n);
+
+// The same of a list that comes in parts: each with the same struct, which is zeroed at first, then
+// NULL at the end. What was shown is forgotten, so the widths of a table are those of its
+// beginning. Not for --csv.
+struct show_parts {
+    bool began;
+    size_t width[SHOW_MAX_COLUMNS];
+    bool dropped[SHOW_MAX_COLUMNS];
+    struct json_writer w;
+    struct buf json;
+};
+void show_part(const struct call *call, struct show_parts *parts, const struct doc *list,
+               const struct column *columns, size_t n);
+
+// A line of comma-separated values.
+void show_csv_line(struct buf *out, const struct str *cells, size_t n);
+// The value as it is in a cell, appended.
+void show_csv_value(struct buf *out, const struct doc *value);
 
 // One record as lines "Title  value".
 int show_record(const struct call *call, const struct doc *record, const struct column *columns,

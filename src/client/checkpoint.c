@@ -194,24 +194,44 @@ int client_report_checkpoint(det_core *core, const char *uuid, int64_t batches_t
 
 // --- going on
 
+// One of another experiment, whose checkpoints are kept elsewhere.
+static int find_elsewhere(det_core *core, struct uuid id, struct ckpt_info *out, det_err *err)
+{
+    struct store *store = NULL;
+    int rc = store_open(core->settings.latest_storage, &store, err);
+    if (!rc) rc = ckpt_verify(store, id, out, err);
+    if (!rc) core->restored = ckpt_file(store, id, NULL, &core->arena);
+    store_close(store);
+    return rc;
+}
+
+static int find_latest(det_core *core, struct uuid id, struct ckpt_info *out, det_err *err)
+{
+    struct ckpt_list skipped;
+    int rc = open_store(core, err);
+    if (!rc) rc = ckpt_verify(core->store, id, out, err);
+    // One that is damaged or gone is not the end: the trial goes on from the newest that is whole.
+    if (rc == DET_ECORRUPT || rc == DET_ENOTFOUND)
+        rc = ckpt_find_newest(core->store, core->info.trial_id, &core->arena, out, &skipped, err);
+    if (!rc) core->restored = ckpt_file(core->store, out->id, NULL, &core->arena);
+    return rc;
+}
+
 int det_core_latest_checkpoint(det_core *core, const char **path, det_err *err)
 {
-    struct ckpt_info info;
-    struct ckpt_list skipped;
+    struct ckpt_info info = {0};
+    struct uuid id;
     if (core->restored) {
         *path = core->restored;
         return 1;
     }
     if (!core->settings.latest_checkpoint) return det_ok(err);
-    int rc = uuid_parse(core->settings.latest_checkpoint, &info.id, err);
-    if (!rc) rc = open_store(core, err);
-    if (!rc) rc = ckpt_verify(core->store, info.id, &info, err);
-    // One that is damaged or gone is not the end: the trial goes on from the newest that is whole.
-    if (rc == DET_ECORRUPT || rc == DET_ENOTFOUND)
-        rc = ckpt_find_newest(core->store, core->info.trial_id, &core->arena, &info, &skipped, err);
+    int rc = uuid_parse(core->settings.latest_checkpoint, &id, err);
+    if (!rc)
+        rc = core->settings.latest_storage ? find_elsewhere(core, id, &info, err)
+                                           : find_latest(core, id, &info, err);
     if (rc) return rc;
     core->last_batches = info.steps_completed;
-    core->restored = ckpt_file(core->store, info.id, NULL, &core->arena);
     *path = core->restored;
     det_ok(err);
     return 1;

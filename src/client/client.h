@@ -25,5 +25,6 @@ int client_fetch_checkpoint(det_core *core, int64_t trial_id, const char *uuid, 
 // Delivers the journals in a folder that programs left behind when they died, and removes those
 // that were delivered as a whole. Who started the programs calls it when they have ended.
 // DET_ETIMEOUT if the master did not take everything in time; then it can be called again.
+// DET_ESTATE if one of the programs lives on and has a journal.
 int client_deliver(const char *folder, const struct http_client_opts *master, int64_t timeout_us,
                    det_err *err);

@@ -15,6 +15,7 @@ struct settings {
     const char *ca_file, *cert_name;
     const char *allocation;
     const char *storage, *latest_checkpoint;
+    const char *latest_storage; // where that is, if it is not in storage; NULL: it is
     const char *folder;
     const struct doc *values; // {"hparams": {...}, "data": {...}, "config": {...}}
     const struct doc *rendezvous;

@@ -111,6 +111,14 @@ struct line {
     struct str word, rest; // "acked", "journal" or a path; and what follows
 };
 
+// It becomes part of a request.
+static bool is_word(struct str word)
+{
+    for (size_t i = 0; i < word.len; i++)
+        if (word.ptr[i] <= ' ' || word.ptr[i] > '~') return false;
+    return word.len > 0;
+}
+
 static bool parse_line(struct str text, struct line *out)
 {
     int64_t crc;
@@ -121,7 +129,7 @@ static bool parse_line(struct str text, struct line *out)
     if (!text.ptr || !number_to_int(number, 10, &out->number)) return false;
     out->word = str_cut(&text, ' ');
     out->rest = text.ptr ? text : STR("");
-    return out->word.len > 0;
+    return is_word(out->word);
 }
 
 static int64_t published_size(struct journal *j)
@@ -137,10 +145,11 @@ static int peek_line(struct journal *j, struct str *out, det_err *err)
 {
     char piece[READ_BYTES];
     int64_t size = published_size(j);
-    for (;;) {
+    for (size_t n_seen = j->n_given;;) {
         struct str have = buf_str(&j->ahead);
         const char *begin = have.ptr + j->n_given;
-        const char *end = have.len ? memchr(begin, '\n', have.len - j->n_given) : NULL;
+        const char *end = have.len ? memchr(have.ptr + n_seen, '\n', have.len - n_seen) : NULL;
+        n_seen = have.len;
         if (end) {
             *out = (struct str){begin, (size_t)(end - begin)};
             return 1;
@@ -187,7 +196,9 @@ int journal_more(struct journal *j, struct journal_entry *out, det_err *err)
     for (int rc; (rc = peek_line(j, &text, err)) != 0;) {
         struct line line;
         if (rc < 0) return rc;
-        if (!parse_line(text, &line))
+        bool is_entry = parse_line(text, &line) &&
+                        (line.word.ptr[0] == '/' || !line.number || str_eqz(line.word, "acked"));
+        if (!is_entry)
             return det_fail(err, DET_ECORRUPT, "'%s' is damaged after byte %lld", j->path,
                             (long long)j->at + (long long)j->n_given);
         if (line.number > j->n_taken && !str_eqz(line.word, "acked")) {
@@ -303,7 +314,9 @@ static int scan(struct journal *j, det_err *err)
         pass_line(j, text.len + 1);
     }
     if (rc < 0) return rc;
-    if (!j->id[0]) return det_fail(err, DET_ECORRUPT, "'%s' is not a journal", j->path);
+    struct uuid id;
+    if (uuid_parse(j->id, &id, NULL))
+        return det_fail(err, DET_ECORRUPT, "'%s' is not a journal", j->path);
     j->size = j->at;
     j->n_taken = j->n_noted = MIN(n_acked, j->n_added);
     j->at = 0;
@@ -315,14 +328,14 @@ static int scan(struct journal *j, det_err *err)
 int journal_open(const char *path, struct journal **out, det_err *err)
 {
     struct stat st = {0};
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); // a pipe must not hold us
     if (fd < 0) return fs_fail(err, "open", path);
     struct journal *j = journal_new(path, fd);
     int rc = 0;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         rc = det_fail(err, DET_ESTATE, "'%s' is being written", path);
-    else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        rc = det_fail(err, DET_ECORRUPT, "'%s' is not a regular file", path);
+    else if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
+        rc = det_fail(err, DET_ECORRUPT, "'%s' is not a regular file of one name", path);
     if (!rc) {
         j->size = st.st_size;
         rc = scan(j, err);

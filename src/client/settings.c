@@ -177,6 +177,7 @@ int settings_read(const det_core_opts *opts, struct arena *arena, struct setting
         .allocation = copy(arena, env("DET_ALLOCATION_ID")),
         .storage = copy(arena, env("DET_CHECKPOINT_STORAGE")),
         .latest_checkpoint = copy(arena, env("DET_LATEST_CHECKPOINT")),
+        .latest_storage = copy(arena, env("DET_LATEST_CHECKPOINT_STORAGE")),
         .patience_us = opts->patience_ms ? opts->patience_ms * 1000 : PATIENCE_US,
     };
     info->is_local = !on_cluster;

@@ -1,6 +1,6 @@
 // config/config.h: configuration text to typed, complete, validated structs.
 //   exp_config_read  exp_config_write  job_config_read  job_config_write  config_reference
-//   config_petname
+//   config_petname  config_warnings  storage_check
 //
 // Text is YAML or JSON of any era of the format; old spellings become those of today. Everything
 // wrong is reported at once, with its place. What was read lives in the arena; the structs hold no
@@ -126,6 +126,9 @@ struct storage_config {
     const char *container, *connection_string, *account_url, *credential; // azure
 };
 
+// Refuses what checkpoints would be lost with: kinds of storage that det does not write to.
+int storage_check(const struct storage_config *s, det_err *err);
+
 struct device {
     const char *host_path, *container_path, *mode;
 };
@@ -222,8 +225,8 @@ struct exp_config {
     const char *workspace, *project; // "": the default one
     bool private;
     struct entrypoint entrypoint;
-    const char *launch_layer;
-    struct hparam hyperparameters; // the root group
+    const char *launch_layer, *work_dir; // work_dir: of jobs
+    struct hparam hyperparameters;       // the root group
     struct searcher_config searcher;
     struct resources_config resources;
     int64_t max_restarts;
@@ -267,15 +270,18 @@ struct job_config {
 struct config_text {
     const char *source;
     struct str text;
+    const struct doc *doc; // the text, parsed already; NULL: not yet
 };
 
 struct config_opts {
     const char *source;              // file name for messages
+    const struct doc *doc;           // the text, parsed and perhaps changed; NULL: not yet
     const struct config_text *below; // highest precedence first
     size_t n_below;
     const char *default_name; // NULL: a petname from default_seed
     int64_t default_seed;     // of the experiment, 0 .. 2^31 - 1
     bool entrypoint_optional; // for looking at a search without running it
+    bool is_new;              // rules hold that configurations of older versions may break
 };
 
 // 0, or DET_EINVAL with at least one error in diags (then *out is not to be used). Warnings are
@@ -284,6 +290,11 @@ int exp_config_read(struct arena *arena, struct str text, const struct config_op
                     struct exp_config *out, struct diag_list *diags);
 int job_config_read(struct arena *arena, struct str text, const struct config_opts *opts,
                     struct job_config *out, struct diag_list *diags);
+
+// What was said when it was created, from the two texts that are kept: original is as submitted,
+// complete also has what templates said. Each warning once.
+void config_warnings(struct arena *arena, bool job, struct str original, struct str complete,
+                     struct diag_list *out);
 
 // Who gets to see a configuration. What they do not, FIELD_MASK stands for.
 enum config_view {

@@ -128,29 +128,37 @@ static const struct field proxy_port_item = {
     .name = "", .type = FIELD_TABLE, .table = &proxy_port_table};
 
 // clang-format off
+#define NO_CONTAINERS "Tasks run without containers."
+
 static const struct field environment_rows[] = {
     {"image", FIELD_TABLE, 0, .table = &image_table, .convert = convert_image,
-     .help = "The container image, one for all or one for each kind of device. Only used where "
-             "tasks run in containers."},
+     .no_effect = NO_CONTAINERS,
+     .help = "The container image, one for all or one for each kind of device."},
     {"environment_variables", FIELD_TABLE, 0, .table = &variables_table,
      .convert = convert_variables,
      .help = "Environment variables, a list of NAME=VALUE, or one list for each kind of device. "
              "The values are shown to the owner and to administrators only."},
     {"force_pull_image", FIELD_BOOL, E(force_pull_image), .def = "false",
+     .no_effect = NO_CONTAINERS,
      .help = "Whether the image is fetched even if it is there already."},
     {"registry_auth", FIELD_TABLE, E(registry_auth), .table = &auth_table,
+     .no_effect = NO_CONTAINERS,
      .help = "How to sign in at the image registry."},
     {"ports", FIELD_MAP, E(ports), .def = "{}", .check = check_ports,
+     .no_effect = "A task opens ports by itself; they are those of the machine.",
      .help = "Ports to open, by name."},
     {"proxy_ports", FIELD_LIST, E(proxy_ports), .item = &proxy_port_item,
      .merge = field_merge_union, .merge_key = "proxy_port",
+     .no_effect = "The master does not forward connections to tasks.",
      .help = "Ports of the task that are reachable through the master."},
     {"add_capabilities", FIELD_LIST, E(add_capabilities), .item = &string_item,
+     .no_effect = NO_CONTAINERS,
      .help = "Linux capabilities that the container gets."},
     {"drop_capabilities", FIELD_LIST, E(drop_capabilities), .item = &string_item,
+     .no_effect = NO_CONTAINERS,
      .help = "Linux capabilities that the container loses."},
-    {"pod_spec", FIELD_MAP, E(pod_spec),
-     .help = "A Kubernetes pod specification. Accepted, and not used here."},
+    {"pod_spec", FIELD_MAP, E(pod_spec), .no_effect = "Tasks do not run on Kubernetes.",
+     .help = "A Kubernetes pod specification."},
 };
 
 static const struct field bind_mount_rows[] = {
@@ -161,11 +169,40 @@ static const struct field bind_mount_rows[] = {
      .help = "Where the task sees it. Relative paths are below the working directory."},
     {"read_only", FIELD_BOOL, B(read_only), .def = "false",
      .help = "Whether the task may only read it."},
-    {"propagation", FIELD_STR, B(propagation), .def = "rprivate", .help = "The mount propagation."},
+    {"propagation", FIELD_STR, B(propagation), .def = "rprivate", .no_effect = "Mounts are private.",
+     .help = "The mount propagation."},
 };
 // clang-format on
 
+static bool has_variable(const char *const *items, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i] && text && !strcmp(items[i], text)) return true;
+    return false;
+}
+
+// All slots are processors: what is set for another kind of device alone is never used.
+static void check_environment(struct field_ctx *ctx, const struct doc *map, void *self)
+{
+    const struct environment_config *e = self;
+    bool lost = false;
+    for (size_t i = 0; i < e->variables.cuda.n; i++)
+        lost |=
+            !has_variable(e->variables.cpu.items, e->variables.cpu.n, e->variables.cuda.items[i]);
+    for (size_t i = 0; i < e->variables.rocm.n; i++)
+        lost |=
+            !has_variable(e->variables.cpu.items, e->variables.cpu.n, e->variables.rocm.items[i]);
+    if (!lost) return;
+    struct field_path path = field_at_key(ctx, STR("environment_variables"));
+    ctx->path = &path;
+    field_warn(ctx, doc_find(map, "environment_variables"),
+               "variables for CUDA and ROCm devices have no effect. All slots are processors: set "
+               "those of cpu, or one list for all.");
+    ctx->path = path.up;
+}
+
 const struct field_table environment_table = {.size = sizeof(struct environment_config),
-                                              FIELD_ROWS(environment_rows)};
+                                              FIELD_ROWS(environment_rows),
+                                              .check = check_environment};
 const struct field_table bind_mount_table = {.size = sizeof(struct bind_mount),
                                              FIELD_ROWS(bind_mount_rows)};

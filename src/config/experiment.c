@@ -23,6 +23,7 @@ static const struct field seed_rows[] = {
 };
 static const struct field retention_rows[] = {
     {"log_retention_days", FIELD_OPT_INT, X(log_retention_days), FIELD_RANGE(-1, 32767),
+     .no_effect = "Logs are kept as long as their experiment.",
      .help = "How many days logs are kept after the end. -1 means for ever, 0 until the next "
              "clean-up."},
 };
@@ -59,9 +60,10 @@ static const struct field_table pbs_table = {.size = sizeof(struct batch_system_
 
 // clang-format off
 static const struct field integration_rows[] = {
-    {"pachyderm", FIELD_MAP, X(pachyderm),
-     .help = "A Pachyderm dataset. Accepted, and not used here."},
+    {"pachyderm", FIELD_MAP, X(pachyderm), .no_effect = "Training code reads its data by itself.",
+     .help = "A Pachyderm dataset."},
     {"webhooks", FIELD_TABLE, X(webhooks), .table = &webhooks_table,
+     .no_effect = "The master calls no webhooks.",
      .help = "Which webhooks are told about changes."},
 };
 // clang-format on
@@ -69,19 +71,29 @@ static const struct field integration_rows[] = {
 static const struct field_table integrations_table = {.size = sizeof(struct exp_config),
                                                       FIELD_ROWS(integration_rows)};
 
+static void check_name(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *name = *(const char *const *)member;
+    const struct config_ctx *config = ctx->user;
+    if (config->is_new && !name[strspn(name, " \t\r\n")])
+        field_error(ctx, value, "must not be empty; leave it out, and a name is made up");
+}
+
 // clang-format off
 #define OLD_SECTION "It has no meaning any more."
 
 // Fields that experiments and jobs share; M is the offset of a member.
 #define NAME_ROWS(M)                                                                               \
-    {"name", FIELD_STR, M(name), .help = "The name that people see. Without it, one is made up."}, \
+    {"name", FIELD_STR, M(name), .check = check_name,                                              \
+     .help = "The name that people see. Without it, one is made up."},                             \
     {"description", FIELD_STR, M(description), .help = "Free text."}
+#define NO_WORKSPACES "All experiments are in one place; labels find them."
 #define PLACE_ROWS(M)                                                                              \
     {"data", FIELD_MAP, M(data), .def = "{}",                                                      \
      .help = "Anything the training code wants to know. data.secrets is not shown to others."},    \
-    {"workspace", FIELD_STR, M(workspace), .def = "",                                              \
+    {"workspace", FIELD_STR, M(workspace), .def = "", .no_effect = NO_WORKSPACES,                  \
      .help = "The workspace; needs a project. Empty means the default one."},                      \
-    {"project", FIELD_STR, M(project), .def = "",                                                  \
+    {"project", FIELD_STR, M(project), .def = "", .no_effect = NO_WORKSPACES,                      \
      .help = "The project; needs a workspace. Empty means the default one."},                      \
     {"private", FIELD_BOOL, M(private), .def = "false",                                            \
      .help = "Whether only its owner and administrators see its code, its logs and the files of "  \
@@ -102,7 +114,11 @@ static const struct field_table integrations_table = {.size = sizeof(struct exp_
 #define TIMEOUT_ROWS(M)                                                                            \
     {"preemption_timeout", FIELD_INT, M(preemption_timeout_s), .def = "3600", FIELD_MIN(0),        \
      .help = "How many seconds a task has to save its state and end when it must make room."},     \
-    {"debug", FIELD_BOOL, M(debug), .def = "false", .help = "Whether more is logged."}
+    {"debug", FIELD_BOOL, M(debug), .def = "false",                                                \
+     .no_effect = "Programs decide by themselves how much they log.",                              \
+     .help = "Whether more is logged."}
+
+#define OWN_SCHEDULER "The master starts tasks by itself."
 
 static const struct field exp_rows[] = {
     NAME_ROWS(X),
@@ -135,6 +151,7 @@ static const struct field exp_rows[] = {
     {"perform_initial_validation", FIELD_BOOL, X(perform_initial_validation), .def = "false",
      .help = "Whether trials are validated before they train."},
     {"records_per_epoch", FIELD_INT, X(records_per_epoch), .def = "0", FIELD_MIN(0),
+     .no_effect = "The training data says how long an epoch is.",
      .help = "How many records an epoch has, to convert epochs to batches. 0 leaves epochs to "
              "the training code."},
     {"scheduling_unit", FIELD_INT, X(scheduling_unit), .def = "100", FIELD_MIN(1),
@@ -147,6 +164,7 @@ static const struct field exp_rows[] = {
     {"optimizations", FIELD_TABLE, X(optimizations), .table = &optimizations_table,
      .help = "How distributed and mixed-precision training work."},
     {"profiling", FIELD_TABLE, X(profiling), .table = &profiling_table,
+     .no_effect = "det-run --trace records what a training does.",
      .help = "Which batches are profiled."},
     {"log_policies", FIELD_LIST, X(log_policies), .item = &log_policy_item,
      .merge = merge_log_policies,
@@ -155,8 +173,10 @@ static const struct field exp_rows[] = {
      .help = "How long logs are kept."},
     TIMEOUT_ROWS(X),
     {"integrations", FIELD_TABLE, 0, .table = &integrations_table, .help = "Other systems."},
-    {"slurm", FIELD_TABLE, X(slurm), .table = &slurm_table, .help = "How tasks run under Slurm."},
-    {"pbs", FIELD_TABLE, X(pbs), .table = &pbs_table, .help = "How tasks run under PBS."},
+    {"slurm", FIELD_TABLE, X(slurm), .table = &slurm_table, .no_effect = OWN_SCHEDULER,
+     .help = "How tasks run under Slurm."},
+    {"pbs", FIELD_TABLE, X(pbs), .table = &pbs_table, .no_effect = OWN_SCHEDULER,
+     .help = "How tasks run under PBS."},
     {"data_layer", FIELD_IGNORED, .help = OLD_SECTION},
     {"internal", FIELD_IGNORED, .help = OLD_SECTION},
     {"security", FIELD_IGNORED, .help = OLD_SECTION},
@@ -168,7 +188,8 @@ static const struct field job_rows[] = {
     PLACE_ROWS(J),
     ENTRYPOINT_ROWS(J),
     {"work_dir", FIELD_STR, J(work_dir),
-     .help = "The directory to run in. Without it, that of the submitted files."},
+     .help = "The directory to run in, absolute or below that of the submitted files. Without it, "
+             "the latter itself."},
     {"resources", FIELD_TABLE, J(resources), .table = &job_resources_table,
      .help = "What the job needs."},
     TASK_ROWS(J),

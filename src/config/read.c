@@ -84,8 +84,9 @@ static const struct doc *merge_texts(struct reader *r, struct str text)
     size_t n = r->opts->n_below + 1;
     const struct doc **docs = arena_array(r->ctx.arena, n, sizeof *docs);
     for (size_t i = 0; i < n; i++) {
-        const struct config_text *below = i ? &r->opts->below[i - 1] : NULL;
-        docs[i] = parse(r, below ? below->text : text, below ? below->source : r->opts->source);
+        const struct config_text own = {r->opts->source, text, r->opts->doc};
+        const struct config_text *t = i ? &r->opts->below[i - 1] : &own;
+        docs[i] = t->doc ? t->doc : parse(r, t->text, t->source);
         if (!docs[i] || !is_narrow(r, docs[i])) return NULL;
     }
     r->config.batches_per_step = batches_per_step(docs, n);
@@ -105,6 +106,7 @@ static int read_config(struct arena *arena, struct str text, const struct config
     struct reader r = {.ctx = {.arena = arena, .diags = diags}, .table = table};
     r.ctx.user = &r.config;
     r.opts = opts ? opts : &no_opts;
+    r.config.is_new = r.opts->is_new;
     int n_errors = diags->n_errors;
     memset(out, 0, table->size);
     const struct doc *doc = merge_texts(&r, text);
@@ -126,6 +128,34 @@ int job_config_read(struct arena *arena, struct str text, const struct config_op
     int rc = read_config(arena, text, opts, &job_config_table, diags, out);
     out->text = text;
     return rc;
+}
+
+static bool has_warning(const struct diag_list *list, const struct diag *warning)
+{
+    for (const struct diag *d = list->first; d; d = d->next)
+        if (d->level == DIAG_WARNING && d->path && warning->path &&
+            !strcmp(d->path, warning->path) && !strcmp(d->text, warning->text))
+            return true;
+    return false;
+}
+
+void config_warnings(struct arena *arena, bool job, struct str original, struct str complete,
+                     struct diag_list *out)
+{
+    const struct config_opts opts = {.default_name = "", .entrypoint_optional = true};
+    const struct str texts[] = {original, complete};
+    for (size_t i = 0; i < STATIC_LEN(texts); i++) {
+        struct diag_list diags = DIAG_INIT(arena);
+        struct exp_config experiment;
+        struct job_config generic;
+        if (job)
+            job_config_read(arena, texts[i], &opts, &generic, &diags);
+        else
+            exp_config_read(arena, texts[i], &opts, &experiment, &diags);
+        for (const struct diag *d = diags.first; d; d = d->next)
+            if (d->level == DIAG_WARNING && !has_warning(out, d))
+                diag_add(out, DIAG_WARNING, (struct doc_pos){0}, d->path, "%s", d->text);
+    }
 }
 
 // data.secrets with every value hidden.

@@ -85,6 +85,8 @@ static void put_row(struct buf *out, const struct field *f)
         buf_printf(out, "`%s`", f->def);
     buf_addz(out, " | ");
     put_text(out, f->help);
+    if (f->no_effect) buf_addz(out, " *No effect here:* ");
+    put_text(out, f->no_effect);
     buf_addz(out, " |\n");
 }
 
@@ -137,6 +139,7 @@ static void put_variants(struct buf *out, const char *path, const struct field_t
         const struct field_variant *v = &t->variants[i];
         if (!v->n) continue;
         buf_printf(out, "\n### `%s` with `%s: %s`\n", path, t->tag, v->tag);
+        if (v->refused) buf_printf(out, "\n*Refused here:* %s.\n", v->refused);
         put_head(out);
         put_rows(out, v->fields, v->n);
     }

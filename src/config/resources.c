@@ -35,9 +35,9 @@ static bool parse_bytes(struct str text, double *out)
     struct str unit = {text.ptr + number.len, text.len - number.len};
     if (number.len && number.ptr[number.len - 1] == ' ') number.len--;
     double scale;
-    bool unsigned_digits = strspn(number.ptr, "0123456789.") >= number.len;
-    if (!unsigned_digits || !unit_scale(unit, &scale) || !number_to_double(number, out))
-        return false;
+    bool digits = number.len && strspn(number.ptr, "0123456789.") >= number.len &&
+                  number.ptr[0] != '.' && number.ptr[number.len - 1] != '.';
+    if (!digits || !unit_scale(unit, &scale) || !number_to_double(number, out)) return false;
     *out *= scale;
     return *out < 0x1p62;
 }
@@ -92,6 +92,13 @@ static const struct doc *convert_device(struct field_ctx *ctx, const struct doc 
     return NULL;
 }
 
+// The default pool has a name, too.
+static const struct doc *convert_pool(struct field_ctx *ctx, const struct doc *value)
+{
+    bool named = value->kind == DOC_STR && str_eqz(value->text, "default");
+    return named ? doc_new_str(ctx->arena, "") : value;
+}
+
 // clang-format off
 static const struct field device_rows[] = {
     {"host_path", FIELD_STR, D(host_path), .required = true, .check = check_absolute,
@@ -117,11 +124,12 @@ static const struct field device_item = {
     {"priority", FIELD_OPT_INT, R(priority), FIELD_RANGE(1, 99),                                   \
      .help = "1 is served first, 99 last. Without it, the default of the resource pool."},         \
     {"resource_pool", FIELD_STR, R(resource_pool), .def = "",                                      \
+     .convert = convert_pool, .no_effect = "There is one pool, named default.",                    \
      .help = "The pool to run in. Empty means the default pool."},                                 \
     {"shm_size", FIELD_CODEC, R(shm_bytes), .codec = &bytes_codec,                                 \
      .help = "The size of the shared memory of a task."},                                          \
     {"devices", FIELD_LIST, R(devices), .item = &device_item, .merge = field_merge_union,          \
-     .merge_key = "container_path",                                                                \
+     .merge_key = "container_path", .no_effect = "All tasks see the same devices.",                \
      .help = "Devices of the host that the task may use."},                                        \
     {"is_single_node", FIELD_TRI, R(is_single_node),                                               \
      .help = "Whether all slots must be on one machine."},                                         \
@@ -131,14 +139,15 @@ static const struct field device_item = {
 static const struct field experiment_rows[] = {
     {"slots_per_trial", FIELD_INT, R(slots), .def = "1", FIELD_RANGE(0, 1000000),
      .help = "The number of slots (GPUs, or CPU slots) of each trial. 0 runs without any."},
-    {"slots", FIELD_REFUSED,
+    {"slots", FIELD_REFUSED, .into = "slots_per_trial",
      .help = "is for jobs (det job run); an experiment sets slots_per_trial"},
     COMMON_ROWS,
 };
 static const struct field job_rows[] = {
     {"slots", FIELD_INT, R(slots), .def = "1", FIELD_RANGE(0, 1000000),
      .help = "The number of slots (GPUs, or CPU slots). 0 runs without any."},
-    {"slots_per_trial", FIELD_REFUSED, .help = "is for experiments; a job sets slots"},
+    {"slots_per_trial", FIELD_REFUSED, .into = "slots",
+     .help = "is for experiments; a job sets slots"},
     COMMON_ROWS,
 };
 // clang-format on

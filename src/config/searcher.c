@@ -56,6 +56,7 @@ static const struct field rung_item = {.name = "", .type = FIELD_INT, FIELD_RANG
      .help = "The total training of all trials together, in the unit of max_length."}
 #define STRAGGLERS                                                                                 \
     {"train_stragglers", FIELD_BOOL, S(halving.train_stragglers), .def = "true",                   \
+     .no_effect = "Places in a rung go to the best of all its trials: none is late.",              \
      .help = "Whether trials that report after their rung was decided go on training."}
 #define TPE                                                                                        \
     {"n_startup_trials", FIELD_INT, S(tpe.n_startup_trials), .def = "10", FIELD_RANGE(0, 1000000), \

@@ -47,7 +47,7 @@ static const struct field shared_fs_rows[] = {
     {"storage_path", FIELD_STR, S(storage_path),
      .help = "Where below host_path the checkpoints go: relative to it, or absolute and inside "
              "of it."},
-    {"propagation", FIELD_STR, S(propagation), .def = "rprivate",
+    {"propagation", FIELD_STR, S(propagation), .def = "rprivate", .no_effect = "Checkpoints are written where they are kept.",
      .help = "The mount propagation of the directory."},
     {"container_path", FIELD_IGNORED, .help = OLD_PATH},
     {"checkpoint_path", FIELD_IGNORED, .help = OLD_PATH},
@@ -76,14 +76,18 @@ static const struct field azure_rows[] = {
 };
 // clang-format on
 
+#define NO_OBJECTS                                                                               \
+    "det writes checkpoints to directories: use shared_fs or directory, which may be a mounted " \
+    "bucket"
+
 // In the order of enum storage_kind.
 static const struct field_variant kinds[] = {
     {.tag = ""},
     {"shared_fs", FIELD_ROWS(shared_fs_rows)},
     {"directory", FIELD_ROWS(directory_rows)},
-    {"s3", FIELD_ROWS(s3_rows)},
-    {"gcs", FIELD_ROWS(gcs_rows)},
-    {"azure", FIELD_ROWS(azure_rows)},
+    {"s3", FIELD_ROWS(s3_rows), .refused = NO_OBJECTS},
+    {"gcs", FIELD_ROWS(gcs_rows), .refused = NO_OBJECTS},
+    {"azure", FIELD_ROWS(azure_rows), .refused = NO_OBJECTS},
 };
 
 static void check_shared_fs(struct field_ctx *ctx, const struct doc *map,
@@ -121,3 +125,11 @@ const struct field_table storage_table = {
     .n_variants = STATIC_LEN(kinds),
     .check = check_storage,
 };
+
+int storage_check(const struct storage_config *s, det_err *err)
+{
+    const struct field_variant *v = &kinds[s->kind];
+    if (!v->refused) return det_ok(err);
+    return det_fail(err, DET_EUNSUPPORTED, "checkpoint_storage.type: %s is refused: %s", v->tag,
+                    v->refused);
+}

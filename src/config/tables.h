@@ -20,6 +20,7 @@ extern const struct field string_item;
 // field_ctx.user of everything in this layer.
 struct config_ctx {
     int64_t batches_per_step; // what a step was in the days of steps
+    bool is_new;              // of config_opts
 };
 
 // Numbers of steps become {batches: N}. A budget has the limit it had then; a period may have a

@@ -108,11 +108,15 @@ void db_template_save(struct db_tx *tx, const struct config_template *row);
 // complete: JSON with every default; original: as submitted.
 void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete,
                     struct str original);
+void db_config_change(struct db_tx *tx, int64_t experiment_id, struct str complete);
 void db_searcher_save(struct db_tx *tx, int64_t experiment_id, struct str snapshot);
 void db_searcher_delete(struct db_tx *tx, int64_t experiment_id);
 
 // The value of the searcher's metric at a step, for the checkpoints of that step.
 void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, double metric);
+// The same for one checkpoint, with the value that was reported for its step, if there is one. name
+// NULL: nothing.
+void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name);
 
 // With its trials and all that is theirs; metrics and logs, which nobody can find any more, soon
 // after.
@@ -142,8 +146,13 @@ void db_sessions_delete_of_allocation(struct db_tx *tx, const char *allocation_i
 void db_sessions_delete_expired(struct db_tx *tx, int64_t now_us);
 void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash);
 void db_setting_save(struct db_tx *tx, const char *name, const char *value);
+void db_setting_delete(struct db_tx *tx, const char *name);
 
 // --- reading
+
+// From now on (or no longer) a read by the calling thread is a bug, which ends the program in
+// builds with tests: for the thread of an event loop, where everybody would wait for the disk.
+void db_forbid_reading(bool forbid);
 
 int db_reader_open(struct db *db, struct db_reader **out, det_err *err);
 void db_reader_close(struct db_reader *r);
@@ -164,8 +173,6 @@ int db_user_find_name(struct db_reader *r, const char *name, struct arena *a, st
                       det_err *err);
 int db_template_find(struct db_reader *r, const char *name, struct arena *a,
                      struct config_template *out, det_err *err);
-int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
-                    struct session *out, det_err *err);
 int db_password_find(struct db_reader *r, int64_t user_id, struct arena *a, const char **out,
                      det_err *err);
 int db_setting_find(struct db_reader *r, const char *name, struct arena *a, const char **out,
@@ -177,9 +184,21 @@ int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a
 int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err);
 int db_journal_find(struct db_reader *r, const char *journal, int64_t *out, det_err *err); // or 0
 
+// The place of a record in an order, by value: it stays where it is when the record moves.
+struct db_cursor {
+    bool is_set;
+    int64_t row;
+    enum { CURSOR_INT, CURSOR_REAL, CURSOR_TEXT } kind; // of the value that the order is by
+    int64_t integer;
+    double real;
+    const char *text;
+};
+
 // Lists. A page begins after the record with the key `after` (an id, a UUID, a name) in the chosen
 // order, so later pages cost what the first one costs; NULL: at the start.
 struct db_page {
+    struct db_cursor
+        *cursor; // if it is set, the page begins behind it; it is moved to the page's end
     const char *after;
     int64_t offset;   // skipped first; for clients that count
     int64_t limit;    // 0: 100; negative: all
@@ -205,6 +224,7 @@ struct db_list {
     size_t n;
     int64_t total; // with want_total
     int64_t next;  // of logs: there may be more, behind (newest first: before) this line; 0: no
+    int64_t seen;  // of logs: the last line that was looked at
 };
 
 int db_experiments_list(struct db_reader *r, const struct db_filter *filter,
@@ -220,8 +240,20 @@ int db_checkpoints_list(struct db_reader *r, const struct db_filter *filter,
                         det_err *err);
 int db_users_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                   struct db_list *out, det_err *err);
+// All of them, those that end first in front.
+struct stored_session {
+    struct str hash;
+    struct session row;
+};
+int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err);
 int db_templates_list(struct db_reader *r, const struct db_page *page, struct arena *a,
                       struct db_list *out, det_err *err);
+// Settings whose names begin with prefix.
+struct setting {
+    const char *name, *value;
+};
+int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, struct db_list *out,
+                     det_err *err);
 // Names of checkpoints that some trial started from.
 int db_warm_starts_list(struct db_reader *r, struct arena *a,
                         struct db_list *out, // of const char *
@@ -232,7 +264,26 @@ int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, 
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                    det_err *err);
 
-// Reports that count, by step. group NULL: all groups.
+// Reports that count, by step, then group, in pages. Zero everything else.
+struct db_metrics {
+    int64_t trial_id;
+    const char *group;   // NULL: all groups
+    int64_t after;       // only of later steps; -1: all
+    int64_t skip;        // so many first
+    struct arena *arena; // as long as pages are asked for
+    // What db_metrics_page() leaves here.
+    bool has_more;
+    // Private.
+    bool is_open;
+    struct db_lane *lanes;
+    size_t n_lanes;
+};
+
+// The next page. It ends with all reports of its last step, so it may have some more than limit.
+int db_metrics_page(struct db_reader *r, struct db_metrics *m, int64_t limit, struct arena *a,
+                    struct db_list *out, det_err *err);
+
+// Reports of a group that count, by step.
 int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err);
 int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, struct db_list *out,

@@ -74,6 +74,7 @@ static sqlite3_stmt *prepare(struct db_reader *r, const struct buf *text, const 
                              det_err *err)
 {
     sqlite3_stmt *s = NULL;
+    connection_check();
     int rc = sqlite3_prepare_v2(r->c.sql, buf_str(text).ptr, -1, &s, NULL);
     for (int i = 0; rc == SQLITE_OK && i < q->n; i++)
         rc = value_bind(s, i + 1, &q->values[i]);
@@ -97,24 +98,81 @@ static int count(struct db_reader *r, const struct table *t, const struct query 
     return code;
 }
 
-// The page begins behind the record `after`, whose place in the order is looked up: no record is
-// skipped one by one. The row number, which every index ends with, makes every order a total one.
+static struct value cursor_value(const struct db_cursor *c)
+{
+    switch (c->kind) {
+    case CURSOR_INT:
+        return (struct value){.kind = VALUE_INT, .integer = c->integer};
+    case CURSOR_REAL:
+        return (struct value){.kind = VALUE_REAL, .real = c->real};
+    default:
+        return (struct value){.kind = VALUE_TEXT, .bytes = str_from(c->text)};
+    }
+}
+
+// To the row that s stands on; its last two columns are the value and the row's number.
+static void cursor_move(struct db_cursor *c, sqlite3_stmt *s, struct arena *a)
+{
+    int n = sqlite3_column_count(s), type = sqlite3_column_type(s, n - 2);
+    c->is_set = true;
+    c->row = sqlite3_column_int64(s, n - 1);
+    c->kind = type == SQLITE_INTEGER ? CURSOR_INT
+              : type == SQLITE_FLOAT ? CURSOR_REAL
+                                     : CURSOR_TEXT;
+    c->integer = sqlite3_column_int64(s, n - 2);
+    c->real = sqlite3_column_double(s, n - 2);
+    c->text = type == SQLITE_TEXT ? column_text(s, n - 2, a) : c->kind == CURSOR_TEXT ? "" : NULL;
+}
+
+// Where the page begins: no record is skipped one by one. The row number, which every index ends
+// with, makes every order a total one.
+static void add_start(struct query *q, const struct table *t, const struct db_page *page,
+                      const char *by)
+{
+    const char *comma = *by ? ", " : "", sign = page->descending ? '<' : '>';
+    const struct db_cursor *c = page->cursor;
+    if (c && c->is_set) {
+        buf_printf(&q->where, " AND (%s%srowid) %c (%s?)", by, comma, sign, *by ? "?, " : "");
+        if (*by) add_value(q, cursor_value(c));
+        add_value(q, (struct value){.kind = VALUE_INT, .integer = c->row});
+    } else if (page->after) {
+        buf_printf(&q->where, " AND (%s%srowid) %c (SELECT %s%srowid FROM %s WHERE \"%s\" = ?)", by,
+                   comma, sign, by, comma, t->name, t->key);
+        add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(page->after)});
+    }
+}
+
 static void add_page(struct query *q, const struct table *t, const struct db_page *page,
                      const char *by, struct buf *text)
 {
     ASSERT(by);
     const char *comma = *by ? ", " : "", *direction = page->descending ? " DESC" : "";
-    if (page->after) {
-        buf_printf(&q->where, " AND (%s%srowid) %c (SELECT %s%srowid FROM %s WHERE \"%s\" = ?)", by,
-                   comma, page->descending ? '<' : '>', by, comma, t->name, t->key);
-        add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(page->after)});
-    }
     int64_t limit = page->limit ? page->limit : DEFAULT_LIMIT;
+    add_start(q, t, page, by);
     buf_addz(text, "SELECT ");
     table_add_columns(t, text);
+    buf_printf(text, ", %s, rowid", *by ? by : "rowid");
     buf_printf(text, " FROM %s WHERE 1%.*s ORDER BY %s%s%srowid%s LIMIT %lld OFFSET %lld", t->name,
                STR_ARG(buf_str(&q->where)), by, *by ? direction : "", comma, direction,
                (long long)limit, (long long)page->offset);
+}
+
+// The records of all rows of s, which is finalized.
+static int read_page(struct db_reader *r, sqlite3_stmt *s, enum noun noun, struct db_cursor *cursor,
+                     struct arena *a, struct db_list *out, det_err *err)
+{
+    const struct table *t = &tables[noun];
+    struct growing rows = {.arena = a, .size = t->fields->size};
+    int rc, code = 0;
+    while (!code && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        code = record_read(s, t, a, grow(&rows), err);
+        if (cursor) cursor_move(cursor, s, a);
+    }
+    if (!code && rc != SQLITE_DONE) code = sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
+    sqlite3_finalize(s);
+    out->items = rows.items;
+    out->n = rows.n;
+    return code;
 }
 
 static int list(struct db_reader *r, enum noun noun, const struct db_filter *filter,
@@ -135,8 +193,7 @@ static int list(struct db_reader *r, enum noun noun, const struct db_filter *fil
     if (rc) goto out;
     add_page(&q, t, page, by, &text);
     sqlite3_stmt *s = prepare(r, &text, &q, err);
-    rc = s ? collect(r, s, noun, a, &found, err) : err ? err->code : DET_EIO;
-    sqlite3_finalize(s);
+    rc = s ? read_page(r, s, noun, page->cursor, a, &found, err) : err ? err->code : DET_EIO;
     if (!rc) *out = found;
 out:
     buf_done(&text);

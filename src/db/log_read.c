@@ -260,6 +260,7 @@ int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct ar
     rc = look_at_all(&s, err);
     sqlite3_exec(r->c.sql, "COMMIT", NULL, NULL, NULL);
     if (rc) return rc;
-    *out = (struct db_list){.items = s.out.items, .n = s.out.n, .next = s.full ? s.last : 0};
+    *out = (struct db_list){
+        .items = s.out.items, .n = s.out.n, .next = s.full ? s.last : 0, .seen = s.last};
     return 0;
 }

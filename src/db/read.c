@@ -133,13 +133,6 @@ int db_template_find(struct db_reader *r, const char *name, struct arena *a,
     return find_record(r, SQL_TEMPLATE_FIND, of_text(name), NOUN_TEMPLATE, a, out, err);
 }
 
-int db_session_find(struct db_reader *r, struct str token_hash, struct arena *a,
-                    struct session *out, det_err *err)
-{
-    const struct value key = {.kind = VALUE_BLOB, .bytes = token_hash};
-    return find_record(r, SQL_SESSION_FIND, key, NOUN_SESSION, a, out, err);
-}
-
 // One text of one row.
 static int find_text(struct db_reader *r, enum statement id, struct value key, const char *word,
                      struct arena *a, const char **out, det_err *err)
@@ -263,6 +256,41 @@ static int list_texts(struct db_reader *r, enum statement id, struct arena *a, s
     return 0;
 }
 
+int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
+{
+    struct growing list = {.arena = a, .size = sizeof(struct stored_session)};
+    sqlite3_stmt *s = start(r, SQL_SESSIONS_LIST, NULL, 0, err);
+    const int n_columns = (int)session_table.n;
+    int rc = SQLITE_ERROR, code = 0;
+    while (s && !code && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        struct stored_session *one = grow(&list);
+        size_t n = (size_t)sqlite3_column_bytes(s, n_columns);
+        one->hash = (struct str){arena_strndup(a, sqlite3_column_blob(s, n_columns), n), n};
+        code = record_read(s, &tables[NOUN_SESSION], a, &one->row, err);
+    }
+    if (!code && rc != SQLITE_DONE) code = fail(r, err);
+    if (s) sqlite3_reset(s);
+    if (code) return code;
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
+    return 0;
+}
+
+int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, struct db_list *out,
+                     det_err *err)
+{
+    struct growing list = {.arena = a, .size = sizeof(struct setting)};
+    const struct value value = of_text(prefix);
+    sqlite3_stmt *s = start(r, SQL_SETTINGS_LIST, &value, 1, err);
+    int rc = SQLITE_ERROR;
+    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        *(struct setting *)grow(&list) =
+            (struct setting){column_text(s, 0, a), column_text(s, 1, a)};
+    if (rc != SQLITE_DONE) return fail(r, err);
+    sqlite3_reset(s);
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
+    return 0;
+}
+
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
 {
     return list_texts(r, SQL_LABELS_LIST, a, out, err);
@@ -281,11 +309,9 @@ int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *ou
 int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, int64_t after_steps,
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err)
 {
-    const struct value of_group[] = {of_int(trial_id), of_text(group), of_int(after_steps),
-                                     of_int(limit ? limit : -1)};
-    const struct value all[] = {of_int(trial_id), of_int(after_steps), of_int(limit ? limit : -1)};
-    sqlite3_stmt *s = group ? start(r, SQL_METRICS_LIST, of_group, 4, err)
-                            : start(r, SQL_METRICS_LIST_ALL, all, 3, err);
+    const struct value values[] = {of_int(trial_id), of_text(group), of_int(after_steps),
+                                   of_int(limit ? limit : -1)};
+    sqlite3_stmt *s = start(r, SQL_METRICS_LIST, values, 4, err);
     if (!s) return fail(r, err);
     return collect(r, s, NOUN_METRIC_REPORT, a, out, err);
 }

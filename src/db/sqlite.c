@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "db/db.h"
 
 int sqlite_clean(det_err *err, int code)
 {
@@ -46,8 +47,23 @@ static const char setup[] = "PRAGMA auto_vacuum = INCREMENTAL;"
 
 static const char setup_read_only[] = "PRAGMA query_only = 1; PRAGMA cache_size = -16000;";
 
+static _Thread_local bool is_forbidden;
+
+void db_forbid_reading(bool forbid)
+{
+    is_forbidden = forbid;
+}
+
+void connection_check(void)
+{
+#ifdef DET_TESTS // for users, a turn that takes long is better than a master that ends
+    ASSERT(!is_forbidden);
+#endif
+}
+
 int connection_open(struct connection *c, const char *path, bool read_only, det_err *err)
 {
+    connection_check();
     *c = (struct connection){0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (read_only ? 0 : SQLITE_OPEN_CREATE);
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);
@@ -98,6 +114,7 @@ static void write_statement(enum statement id, struct buf *out)
 sqlite3_stmt *connection_statement(struct connection *c, enum statement id)
 {
     sqlite3_stmt **s = &c->statements[id];
+    connection_check();
     if (*s) {
         sqlite3_reset(*s);
         sqlite3_clear_bindings(*s);

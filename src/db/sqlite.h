@@ -44,6 +44,7 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(SUMMARIES_DELETE_OF, N_NOUN, "DELETE FROM summaries WHERE trialId IN " OF_EXPERIMENT)      \
     S(CHECKPOINTS_DELETE_OF, N_NOUN, "DELETE FROM checkpoints WHERE experimentId = ?1")          \
     S(CONFIG_SAVE, N_NOUN, "INSERT OR REPLACE INTO configs VALUES(?1, ?2, ?3)")                  \
+    S(CONFIG_CHANGE, N_NOUN, "UPDATE configs SET complete = ?2 WHERE experimentId = ?1")         \
     S(CONFIG_FIND, N_NOUN, "SELECT complete, original FROM configs WHERE experimentId = ?1")     \
     S(SEARCHER_SAVE, N_NOUN, "INSERT OR REPLACE INTO searchers VALUES(?1, ?2)")                  \
     S(SEARCHER_FIND, N_NOUN, "SELECT snapshot FROM searchers WHERE experimentId = ?1")           \
@@ -59,6 +60,11 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(CHECKPOINT_FIND, NOUN_CHECKPOINT, "SELECT %s FROM checkpoints WHERE uuid = ?1")            \
     S(CHECKPOINT_RATE, N_NOUN,                                                                   \
       "UPDATE checkpoints SET searcherMetric = ?3 WHERE trialId = ?1 AND stepsCompleted = ?2")   \
+    S(CHECKPOINT_RATE_BY, N_NOUN,                                                                \
+      "UPDATE checkpoints SET searcherMetric = (SELECT json_extract(m.metrics, ?2)"              \
+      " FROM metrics m WHERE m.trialId = checkpoints.trialId AND m.\"group\" = 'validation'"     \
+      " AND m.stepsCompleted = checkpoints.stepsCompleted AND NOT m.outdated"                    \
+      " AND json_type(m.metrics, ?2) IN ('integer', 'real')) WHERE uuid = ?1")                   \
     S(WARM_STARTS_LIST, N_NOUN,                                                                  \
       "SELECT DISTINCT warmStartCheckpointUuid FROM trials"                                      \
       " WHERE warmStartCheckpointUuid IS NOT NULL")                                              \
@@ -71,7 +77,7 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(TEMPLATE_FIND, NOUN_TEMPLATE, "SELECT %s FROM templates WHERE name = ?1")                  \
     S(TEMPLATE_DELETE, N_NOUN, "DELETE FROM templates WHERE name = ?1")                          \
     S(SESSION_SAVE, N_NOUN, "INSERT OR REPLACE INTO sessions VALUES(?1, ?2, ?3, ?4, ?5)")        \
-    S(SESSION_FIND, NOUN_SESSION, "SELECT %s FROM sessions WHERE hash = ?1")                     \
+    S(SESSIONS_LIST, NOUN_SESSION, "SELECT %s, hash FROM sessions ORDER BY expiresAt")           \
     S(SESSION_DELETE, N_NOUN, "DELETE FROM sessions WHERE hash = ?1")                            \
     S(SESSIONS_DELETE_USER, N_NOUN,                                                              \
       "DELETE FROM sessions WHERE userId = ?1 AND allocationId IS NULL")                         \
@@ -82,6 +88,9 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(PASSWORD_FIND, N_NOUN, "SELECT hash FROM passwords WHERE userId = ?1")                     \
     S(SETTING_SAVE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES(?1, ?2)")                    \
     S(PROBE, N_NOUN, "INSERT OR REPLACE INTO settings VALUES('probe', zeroblob(65536))")         \
+    S(SETTING_DELETE, N_NOUN, "DELETE FROM settings WHERE name = ?1")                            \
+    S(SETTINGS_LIST, N_NOUN,                                                                     \
+      "SELECT name, value FROM settings WHERE substr(name, 1, length(?1)) = ?1")                 \
     S(SETTING_FIND, N_NOUN, "SELECT value FROM settings WHERE name = ?1")                        \
     S(KEY_USE, N_NOUN, "INSERT INTO keys VALUES(?1, ?2)")                                        \
     S(KEY_FIND, N_NOUN, "SELECT 1 FROM keys WHERE key = ?1")                                     \
@@ -114,9 +123,15 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(METRICS_LIST, NOUN_METRIC_REPORT,                                                          \
       "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?3"     \
       " AND NOT outdated ORDER BY stepsCompleted LIMIT ?4")                                      \
-    S(METRICS_LIST_ALL, NOUN_METRIC_REPORT,                                                      \
-      "SELECT %s FROM metrics WHERE trialId = ?1 AND stepsCompleted > ?2 AND NOT outdated"       \
-      " ORDER BY stepsCompleted, \"group\" LIMIT ?3")                                            \
+    S(METRICS_AFTER, NOUN_METRIC_REPORT,                                                         \
+      "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2"                             \
+      " AND (stepsCompleted, trialRunId) > (?3, ?4) AND NOT outdated"                            \
+      " ORDER BY stepsCompleted, trialRunId LIMIT ?5")                                           \
+    S(METRICS_GROUPS, N_NOUN, /* from one to the next: the reports between are not looked at */  \
+      "WITH RECURSIVE g(name) AS (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"         \
+      " UNION ALL SELECT (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"                 \
+      " AND \"group\" > g.name) FROM g WHERE g.name IS NOT NULL)"                                \
+      " SELECT name FROM g WHERE name IS NOT NULL")                                              \
     S(SUMMARIES_LIST, NOUN_METRIC_SUMMARY,                                                       \
       "SELECT %s FROM summaries WHERE trialId = ?1 ORDER BY \"group\", name")                    \
     S(SERIES_RANGE, N_NOUN,                                                                      \
@@ -197,6 +212,8 @@ struct connection {
     sqlite3 *sql;
     sqlite3_stmt *statements[N_STATEMENT];
 };
+
+void connection_check(void); // that the calling thread may wait for the disk
 
 int connection_open(struct connection *c, const char *path, bool read_only, det_err *err);
 void connection_close(struct connection *c);

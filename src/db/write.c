@@ -89,6 +89,11 @@ void db_config_save(struct db_tx *tx, int64_t experiment_id, struct str complete
     op_bytes(tx, op, VALUE_TEXT, original);
 }
 
+void db_config_change(struct db_tx *tx, int64_t experiment_id, struct str complete)
+{
+    op_bytes(tx, add_id(tx, SQL_CONFIG_CHANGE, experiment_id, 2), VALUE_TEXT, complete);
+}
+
 void db_searcher_save(struct db_tx *tx, int64_t experiment_id, struct str snapshot)
 {
     op_bytes(tx, add_id(tx, SQL_SEARCHER_SAVE, experiment_id, 2), VALUE_TEXT, snapshot);
@@ -104,6 +109,13 @@ void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, doubl
     struct op *op = add_id(tx, SQL_CHECKPOINT_RATE, trial_id, 3);
     op_int(op, steps);
     op_real(op, metric);
+}
+
+void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name)
+{
+    if (!name || strchr(name, '"')) return; // JSON paths have no way to write that
+    struct op *op = add_text(tx, SQL_CHECKPOINT_RATE_BY, uuid, 2);
+    op_text(tx, op, arena_printf(&tx->arena, "$.\"%s\"", name));
 }
 
 void db_experiment_delete(struct db_tx *tx, int64_t id)
@@ -197,6 +209,11 @@ void db_sessions_delete_expired(struct db_tx *tx, int64_t now_us)
 void db_password_save(struct db_tx *tx, int64_t user_id, const char *hash)
 {
     op_text(tx, add_id(tx, SQL_PASSWORD_SAVE, user_id, 2), hash);
+}
+
+void db_setting_delete(struct db_tx *tx, const char *name)
+{
+    add_text(tx, SQL_SETTING_DELETE, name, 1);
 }
 
 void db_setting_save(struct db_tx *tx, const char *name, const char *value)

@@ -2,7 +2,8 @@
 //
 // Rank 0 makes the memory, and hands its descriptor to whoever connects to a socket in the abstract
 // namespace, which is named after the job. Neither has a name in a file system, so there is nothing
-// to remove, however the ranks end. Only processes of the same user are talked to.
+// to remove, however the ranks end. Only processes of the same user that are in sight are talked
+// to: one of another sandbox has no number here.
 #include "dist/shared.h"
 
 #include "base/hash.h"
@@ -54,7 +55,7 @@ static bool is_same_user(int fd, pid_t *pid)
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != geteuid())
         return false;
     *pid = peer.pid;
-    return true;
+    return peer.pid > 0;
 }
 
 union descriptor_space {
@@ -250,7 +251,7 @@ static int follow(struct dist *d, const char *key, int64_t end_us, det_err *err)
     if (rc) return rc;
     pid_t pid;
     if (!is_same_user(socket_fd, &pid))
-        rc = det_fail(err, DET_EDENIED, "rank 0 of '%s' belongs to another user", key);
+        rc = det_fail(err, DET_EDENIED, "rank 0 of '%s' belongs to another user or task", key);
     else if (send(socket_fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
         rc = fs_fail(err, "talk to rank 0 of", key);
     else

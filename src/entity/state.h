@@ -193,7 +193,7 @@ int checkpoint_step(enum checkpoint_state from, enum checkpoint_event event,
                     enum checkpoint_state *out, det_err *err);
 
 // A job is an entry of the queue: what an experiment or a generic task wants to run.
-enum job_state { JOB_QUEUED, JOB_SCHEDULED, JOB_BACKFILLED, JOB_ENDED, JOB_N_STATE };
+enum job_state { JOB_QUEUED, JOB_SCHEDULED, JOB_BACKFILLED, JOB_ENDED, JOB_PAUSED, JOB_N_STATE };
 
 extern const char *const job_state_names[];
 

@@ -16,7 +16,8 @@ const char *const checkpoint_state_names[] = {
 };
 
 const char *const job_state_names[] = {
-    "STATE_QUEUED", "STATE_SCHEDULED", "STATE_SCHEDULED_BACKFILLED", "STATE_ENDED", NULL,
+    "STATE_QUEUED", "STATE_SCHEDULED", "STATE_SCHEDULED_BACKFILLED",
+    "STATE_ENDED",  "STATE_PAUSED",    NULL,
 };
 
 // clang-format off
@@ -64,6 +65,7 @@ static const signed char job_cells[JOB_N_STATE][JOB_N_EVENT] = {
     [JOB_SCHEDULED]  = {STAY,      STAY,       QUEUED, JOB_ENDED},
     [JOB_BACKFILLED] = {SCHEDULED, STAY,       QUEUED, JOB_ENDED},
     [JOB_ENDED]      = {ENDED,     ENDED,      STAY,   STAY},
+    [JOB_PAUSED]     = {SCHEDULED, BACKFILLED, STAY,   JOB_ENDED},
 };
 // clang-format on
 

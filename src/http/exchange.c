@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { SHORT_BODY_BYTES = 64 << 10 };
+enum { SHORT_BODY_BYTES = 64 << 10 }; // a longer one is parsed in another thread
 
 struct exchange *exchange_new(const struct http_server_opts *opts, struct loop *loop)
 {
@@ -22,9 +22,17 @@ struct exchange *exchange_new(const struct http_server_opts *opts, struct loop *
     return x;
 }
 
+static void drop_found(struct exchange *x)
+{
+    if (x->req.drop && x->req.found) x->req.drop(x->req.found);
+    x->req.found = NULL;
+    x->req.drop = NULL;
+}
+
 void exchange_free(struct exchange *x)
 {
     if (!x) return;
+    drop_found(x);
     stream_free(x->reply.stream);
     reply_done(&x->reply);
     buf_done(&x->body);
@@ -221,20 +229,101 @@ bool exchange_add_body(struct exchange *x, const char *bytes, size_t n)
     return x->n_body <= 2 * x->body.max + HTTP_MAX_BODY;
 }
 
-void exchange_run(struct exchange *x)
+// --- from the complete request to its answer
+//
+//     OPEN --start--> (elsewhere: input, read) --back--> OPEN --handle--> LATER or ANSWERED
+//       ^                                                                   |
+//       +------------------------- http_read, http_again -------------------+
+
+static void start(struct exchange *x);
+
+static void handle(struct exchange *x)
 {
-    ASSERT(x->state == EXCHANGE_OPEN);
-    if (x->n_body > x->body.max) {
-        refuse_large(x);
-        return;
-    }
-    x->req.body = buf_str(&x->body);
-    if (!input_read_body(x)) return;
     det_err err = {0};
+    x->state = EXCHANGE_OPEN;
+    if (!authenticate(x)) return;
     int rc = x->req.route->handle(&x->req, &err);
     if (rc) {
         ASSERT(x->state == EXCHANGE_OPEN);
         http_reply_error(&x->req, &err);
     }
     ASSERT(x->state != EXCHANGE_OPEN); // a handler answers, fails or says http_later()
+}
+
+static void wake(struct exchange *x)
+{
+    if (x->state == EXCHANGE_ANSWERED) x->answered(x);
+}
+
+// The transport waits from here on.
+static void back(void *job)
+{
+    struct exchange *x = job;
+    x->elsewhere = false;
+    if (x->has_answer)
+        x->state = EXCHANGE_ANSWERED;
+    else
+        handle(x);
+    wake(x);
+}
+
+static void work_on(void *job, void *own)
+{
+    struct exchange *x = job;
+    det_err err = {0};
+    x->req.reader = own;
+    bool good = x->req.input || input_read_body(x);
+    if (good && x->read && x->read(&x->req, &err)) http_reply_error(&x->req, &err);
+    x->req.reader = NULL;
+}
+
+static void go_elsewhere(struct exchange *x, http_handler read)
+{
+    const struct work work = {.run = work_on, .done = back, .job = x};
+    x->state = EXCHANGE_LATER;
+    x->elsewhere = true;
+    x->read = read;
+    if (x->opts->work) {
+        x->opts->work(&x->req, &work);
+    } else {
+        work_on(x, NULL);
+        back(x);
+    }
+}
+
+static void start(struct exchange *x)
+{
+    bool is_long = x->req.route->input && x->req.body.len > SHORT_BODY_BYTES;
+    if (x->req.route->read) drop_found(x); // it is read anew
+    if (x->req.route->read || (is_long && !x->req.input))
+        go_elsewhere(x, x->req.route->read);
+    else if (x->req.input || input_read_body(x))
+        handle(x);
+}
+
+int http_read(struct http_request *req, http_handler read)
+{
+    struct exchange *x = exchange_of(req);
+    ASSERT(x->state == EXCHANGE_OPEN);
+    go_elsewhere(x, read);
+    return 0;
+}
+
+void http_again(struct http_request *req)
+{
+    struct exchange *x = exchange_of(req);
+    ASSERT(x->state == EXCHANGE_LATER && !x->elsewhere);
+    x->state = EXCHANGE_OPEN;
+    if (authenticate(x)) start(x);
+    wake(x);
+}
+
+void exchange_run(struct exchange *x)
+{
+    ASSERT(x->state == EXCHANGE_OPEN);
+    x->req.body = buf_str(&x->body);
+    if (x->n_body > x->body.max)
+        refuse_large(x);
+    else
+        start(x);
 }

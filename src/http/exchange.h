@@ -44,9 +44,12 @@ struct exchange {
     struct str params[EXCHANGE_MAX_PARAMS]; // in the order of the route's path
     const struct peer *peer;
     struct buf body;
-    size_t n_body;   // bytes that came; more than body has if they were too many
-    bool needs_host; // as HTTP/1.1 does
-    bool reads_on;   // the answer is known, but goes out when the (short) body has been read
+    size_t n_body;     // bytes that came; more than body has if they were too many
+    bool needs_host;   // as HTTP/1.1 does
+    bool reads_on;     // the answer is known, but goes out when the (short) body has been read
+    bool elsewhere;    // another thread has it
+    bool has_answer;   // and has given it
+    http_handler read; // what that thread calls; NULL: nothing
     struct reply reply;
     // The transport's part.
     void (*answered)(struct exchange *x); // an answer came after EXCHANGE_LATER

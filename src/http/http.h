@@ -18,8 +18,10 @@
 //     server = http_server_new(loop, &(struct http_server_opts){
 //         .tables = tables, .n_tables = 1, .port = 8080, .authenticate = check_token}, &err);
 //
-// Everything of a server happens in the thread of its loop. Slow or oversized requests, broken
-// framing and unknown hosts are refused before any handler runs.
+// Everything of a server happens in the thread of its loop, except what takes long: a row's read(),
+// which is called first, by another thread (http_server_opts.work), and may answer or leave what it
+// has found for handle(). Slow or oversized requests, broken framing and unknown hosts are refused
+// before any handler runs.
 #pragma once
 
 #include "base/arena.h"
@@ -27,7 +29,7 @@
 #include "base/field.h"
 #include "base/str.h"
 #include "det/err.h"
-#include "sys/loop.h"
+#include "sys/worker.h"
 
 // --- routes
 
@@ -75,11 +77,13 @@ struct http_route {
     // the end) all that follows, slashes included. The first row that matches is taken.
     const char *path;
     enum http_auth auth;
-    http_handler handle;
-    size_t max_body;                 // bytes; 0: HTTP_MAX_BODY
+    http_handler read;   // in another thread, with req->reader; NULL: nothing takes long
+    http_handler handle; // in the loop's thread, unless read has answered; NULL: read answers
+    size_t max_body;     // bytes; 0: HTTP_MAX_BODY
     const struct field_table *query; // parameters after the '?'; NULL: taken as they are
-    const struct field_table *input; // the JSON body; NULL: taken as it is
+    const struct field_table *input; // the JSON body; NULL: it has no fields, or is not JSON
     const struct field_table *output;
+    bool raw;                  // the handler reads fields of the body by itself
     enum http_content content; // of the answer
     const char *summary;       // one sentence, for the reference
 };
@@ -101,12 +105,15 @@ struct http_table {
 // Lives until its answer is complete.
 struct http_request {
     const struct http_route *route;
-    struct arena *arena; // as long as the request
-    void *user;          // of http_server_opts
-    void *identity;      // who calls, left here by authenticate()
-    const void *query;   // the struct of route->query
-    const void *input;   // the struct of route->input
-    struct str body;     // as it came
+    struct arena *arena;       // as long as the request
+    void *user;                // of http_server_opts
+    void *identity;            // who calls, left here by authenticate()
+    void *reader;              // of the thread that calls read; NULL in the loop's thread
+    void *found;               // whatever read leaves for handle
+    void (*drop)(void *found); // what to do with that when the request ends; NULL: nothing
+    const void *query;         // the struct of route->query
+    const void *input;         // the struct of route->input
+    struct str body;           // as it came
 };
 
 // Parts of the path. The names must be in the route; the text is decoded, valid UTF-8 without NULs.
@@ -156,6 +163,13 @@ int http_reply_open_file(struct http_request *req, int fd, const char *content_t
 // only noticed then.
 int http_later(struct http_request *req);
 
+// For `return http_read(req, read)` in a handler: calls read as that of a row is called, and then,
+// unless that has answered, handle again.
+int http_read(struct http_request *req, http_handler read);
+
+// The request that waits (http_later) is treated as if it had just come: rights, read, handle.
+void http_again(struct http_request *req);
+
 // --- streams: answers without a known end
 
 struct http_stream;
@@ -180,12 +194,15 @@ struct http_stream *http_stream_start(struct http_request *req,
                                       const struct http_stream_opts *opts);
 void http_stream_write(struct http_stream *stream, struct str bytes); // copied
 void http_stream_end(struct http_stream *stream);
+void http_stream_break(struct http_stream *stream); // the client sees that something is missing
 size_t http_stream_queued(const struct http_stream *stream); // bytes that the client has not taken
 
 // Server-sent events. A stream of content type text/event-stream gets a comment every 15 s, by
 // which a client that is gone is noticed. id and event may be NULL; lines of data are kept apart.
 void http_send_event(struct http_stream *stream, const char *id, const char *event,
                      struct str data);
+// The bytes of one, appended. By any thread.
+void http_put_event(struct buf *out, const char *id, const char *event, struct str data);
 
 // --- the server
 
@@ -209,8 +226,13 @@ struct http_server_opts {
     bool insecure; // without TLS, beyond the loopback interface is refused unless this is set
     void *user;    // for handlers
     // Finds out who calls and whether they may; leaves req->identity. Fails with DET_EAUTH (who are
-    // you) or DET_EDENIED (not you). NULL: nobody may call anything but HTTP_AUTH_NONE.
+    // you) or DET_EDENIED (not you). Called when the head of a request is there, and again before
+    // its handler: meanwhile the rights may be gone. NULL: nobody may call anything but
+    // HTTP_AUTH_NONE.
     int (*authenticate)(struct http_request *req, enum http_auth needed, det_err *err);
+    // Runs work->run in another thread. Reads of routes and long bodies come this way. NULL: all is
+    // done in the loop's thread.
+    void (*work)(struct http_request *req, const struct work *work);
     struct http_limits limits;
     // Limits for slow clients; 0: 8 s, 12 s, 16 KiB/s.
     int64_t head_timeout_us, idle_timeout_us;
@@ -351,8 +373,9 @@ void http_openapi(const struct http_table *tables, size_t n_tables,
 
 // --- Prometheus text
 
-enum prom_type { PROM_COUNTER, PROM_GAUGE };
+enum prom_type { PROM_COUNTER, PROM_GAUGE, PROM_HISTOGRAM };
 
-// "# HELP det_x ...", then any number of samples. labels: "state=\"active\"" or NULL.
+// "# HELP det_x ...", then any number of samples. labels: "state=\"active\"" or NULL. A histogram x
+// has samples x_bucket with the label le (the last one "+Inf"), x_sum and x_count.
 void prom_family(struct buf *out, const char *name, enum prom_type type, const char *help);
 void prom_sample(struct buf *out, const char *name, const char *labels, double value);

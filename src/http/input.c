@@ -1,8 +1,8 @@
 // Unit input.c: the query and the body of a request as structs, by the tables of its route.
 //
-// Names may be written in camelCase or with underscores; names that no row has are passed over, so
-// that newer clients can talk to an older server; integers may be strings, as 64-bit numbers are
-// in JSON that JavaScript has to read.
+// Names may be written in camelCase or with underscores. A field of a body that no row has is an
+// error: whoever sent it would believe that it was obeyed. Integers may be strings, as 64-bit
+// numbers are in JSON that JavaScript has to read.
 #include "http/exchange.h"
 
 #include "base/assert.h"
@@ -73,8 +73,8 @@ static struct doc *adapt_table(struct field_ctx *ctx, const struct field_table *
     for (const struct doc *e = map->first; e; e = e->next) {
         bool is_tag = table->tag && str_eqz(e->key, table->tag);
         const struct field *f = is_tag ? NULL : find_row(table, map, e->key);
-        if (!f && !is_tag) continue;
-        struct str name = str_from(f ? f->name : table->tag);
+        // One that is not known goes on under its own name: field_normalize() reports it.
+        struct str name = f ? str_from(f->name) : is_tag ? str_from(table->tag) : e->key;
         if (doc_find(out, name.ptr)) {
             field_error(ctx, e, "'%s' is given twice", name.ptr);
             continue;
@@ -96,7 +96,11 @@ static const void *read_struct(struct exchange *x, const char *what,
     struct doc *normal = ctx->diags->n_errors ? NULL : field_normalize(ctx, table, doc);
     if (normal) field_read(ctx, table, normal, out);
     if (!ctx->diags->n_errors) return out;
-    reply_invalid(x, what, ctx->diags);
+    // A field has a name; its place in a text that a program has written helps nobody.
+    for (struct diag *d = ctx->diags->first; d; d = d->next)
+        if (d->path && *d->path) d->pos = (struct doc_pos){0};
+    const struct diag *first = ctx->diags->first;
+    reply_invalid(x, first->path && *first->path ? NULL : what, ctx->diags);
     return NULL;
 }
 
@@ -108,10 +112,22 @@ static bool says_json(const struct exchange *x)
     return strchr("; \t", type[strlen(json)]) != NULL; // the end of the string, too
 }
 
+// A route without fields: bytes are taken as they are, but fields would be ignored.
+static bool refuse_fields(struct exchange *x)
+{
+    static const struct field_table no_fields = {.size = 1};
+    struct diag_list unread = DIAG_INIT(&x->arena), diags = DIAG_INIT(&x->arena);
+    struct field_ctx ctx = {.arena = &x->arena, .diags = &diags};
+    const struct json_opts opts = {.max_bytes = x->body.max};
+    if (!x->req.body.len || x->req.route->raw || !says_json(x)) return true;
+    const struct doc *doc = json_parse(&x->arena, x->req.body, &opts, &unread);
+    return !doc || doc->kind != DOC_MAP || read_struct(x, "body", &no_fields, &ctx, doc);
+}
+
 bool input_read_body(struct exchange *x)
 {
     const struct field_table *table = x->req.route->input;
-    if (!table) return true;
+    if (!table) return refuse_fields(x);
     struct diag_list diags = DIAG_INIT(&x->arena);
     struct field_ctx ctx = {.arena = &x->arena, .diags = &diags, .user = x->req.user};
     const struct doc *doc = doc_new(&x->arena, DOC_MAP);

@@ -6,8 +6,9 @@
 
 void prom_family(struct buf *out, const char *name, enum prom_type type, const char *help)
 {
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name,
-               type == PROM_COUNTER ? "counter" : "gauge");
+    static const char *const words[] = {
+        [PROM_COUNTER] = "counter", [PROM_GAUGE] = "gauge", [PROM_HISTOGRAM] = "histogram"};
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, words[type]);
 }
 
 void prom_sample(struct buf *out, const char *name, const char *labels, double value)

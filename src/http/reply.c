@@ -32,7 +32,11 @@ void reply_done(struct reply *reply)
 
 void reply_mark_answered(struct exchange *x)
 {
-    ASSERT(x->state != EXCHANGE_ANSWERED);
+    ASSERT(x->state != EXCHANGE_ANSWERED && !x->has_answer);
+    if (x->elsewhere) { // the transport must not look at it before it is back
+        x->has_answer = true;
+        return;
+    }
     bool waits = x->state == EXCHANGE_LATER;
     x->state = EXCHANGE_ANSWERED;
     if (waits) x->answered(x);
@@ -176,7 +180,8 @@ void reply_invalid(struct exchange *x, const char *what, const struct diag_list 
     diag_fail(diags, &err);
     reply_with(x, &(struct problem){.status = 400,
                                     .title = det_err_text(DET_EINVAL),
-                                    .detail = arena_printf(&x->arena, "%s: %s", what, err.msg),
+                                    .detail = arena_printf(&x->arena, "%s%s%s", what ? what : "",
+                                                           what ? ": " : "", err.msg),
                                     .code = det_err_name(DET_EINVAL),
                                     .diags = diags});
 }

@@ -112,6 +112,12 @@ void http_stream_end(struct http_stream *stream)
     wake(stream);
 }
 
+void http_stream_break(struct http_stream *stream)
+{
+    stream->dropped = true;
+    wake(stream);
+}
+
 static void add_field(struct buf *out, const char *name, struct str value)
 {
     buf_printf(out, "%s: ", name);
@@ -120,14 +126,19 @@ static void add_field(struct buf *out, const char *name, struct str value)
     buf_addc(out, '\n');
 }
 
+void http_put_event(struct buf *out, const char *id, const char *event, struct str data)
+{
+    if (id) add_field(out, "id", str_from(id));
+    if (event) add_field(out, "event", str_from(event));
+    while (data.ptr)
+        add_field(out, "data", str_cut(&data, '\n'));
+    buf_addc(out, '\n');
+}
+
 void http_send_event(struct http_stream *stream, const char *id, const char *event, struct str data)
 {
     struct buf text = BUF_INIT(stream->queue.max);
-    if (id) add_field(&text, "id", str_from(id));
-    if (event) add_field(&text, "event", str_from(event));
-    while (data.ptr)
-        add_field(&text, "data", str_cut(&data, '\n'));
-    buf_addc(&text, '\n');
+    http_put_event(&text, id, event, data);
     if (buf_ok(&text))
         http_stream_write(stream, buf_str(&text));
     else if (stream->opts.resyncs && !stream->resyncing)

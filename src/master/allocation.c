@@ -10,10 +10,20 @@
 #include "base/mem.h"
 #include "master/auth.h"
 #include "master/logs.h"
+#include "master/pull.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { KILL_AGAIN_US = 30 * 1000000 };
+// How long a way of killing may take, and which one follows: the shim has a grace of 30 s for who
+// is asked to stop. Nothing is left to the goodwill of the task or of its shim.
+static const struct {
+    int64_t patience_us;
+    enum rm_how next;
+} escalation[] = {
+    [RM_STOP] = {35 * 1000000, RM_KILL},
+    [RM_KILL] = {5 * 1000000, RM_DESTROY},
+    [RM_DESTROY] = {10 * 1000000, RM_DESTROY},
+};
 
 static void on_patience(void *ctx);
 
@@ -40,6 +50,7 @@ void allocation_wish(struct live_trial *t)
     a->before = e->last_wish;
     *(e->last_wish ? &e->last_wish->next : &e->first_wish) = a;
     e->last_wish = a;
+    e->n_wishes++;
     t->allocation = a;
     schedule_soon(e->master);
 }
@@ -51,6 +62,7 @@ static void unwish(struct live_allocation *a)
     *(a->before ? &a->before->next : &e->first_wish) = a->next;
     *(a->next ? &a->next->before : &e->last_wish) = a->before;
     a->next = a->before = NULL;
+    e->n_wishes--;
 }
 
 void allocation_free(struct live_allocation *a)
@@ -87,15 +99,27 @@ struct epilogue {
     char *workdir;
 };
 
+// Its directory goes to the trash, from where it is removed in the background.
+static void forget_run(struct master *m, int64_t token)
+{
+    struct arena arena = ARENA_INIT;
+    const char *aside = arena_printf(&arena, "%s/trash/%lld", m->data_dir, (long long)token);
+    det_err err;
+    if (rm_forget(m->rm, token, aside, &err))
+        log_warn("allocation %lld: %s", (long long)token, err.msg);
+    else
+        launch_clean(m, aside);
+    arena_done(&arena);
+}
+
 static void forget(void *ctx, int code, const det_err *why)
 {
     struct epilogue *p = ctx;
-    det_err err;
     if (code) // it will be there later, and a later master will clean up
         log_warn("the end of allocation %lld is not on disk yet: %s", (long long)p->token,
                  why->msg);
-    else if (rm_find(p->master->rm, p->token) && rm_forget(p->master->rm, p->token, &err))
-        log_warn("allocation %lld: %s", (long long)p->token, err.msg);
+    else if (rm_find(p->master->rm, p->token))
+        forget_run(p->master, p->token);
     if (!code) launch_clean(p->master, p->workdir);
     logs_wake(p->master, p->trial_id);
     free(p->workdir);
@@ -117,7 +141,7 @@ static void finish(struct live_allocation *a, struct db_tx *tx)
     t->allocation = NULL;
     trial_exited(t, &a->row, tx);
     allocation_free(a);
-    experiment_settle(e, tx);
+    experiment_settle(e);
     db_tx_submit_must(tx, forget, p);
     schedule_soon(m);
 }
@@ -150,19 +174,8 @@ static int64_t status_of(const struct task_exit *exit)
     }
 }
 
-// Its output comes first.
-static void on_exited(struct live_allocation *a, const struct task_exit *exit)
+void allocation_exited(struct live_allocation *a)
 {
-    a->exited = true;
-    a->exit = *exit;
-    a->exit.why = exit->why ? arena_strdup(&a->arena, exit->why) : NULL;
-    logs_pull(a);
-}
-
-void allocation_drained(struct live_allocation *a)
-{
-    struct master *m = a->trial->experiment->master;
-    struct db_tx *tx = db_tx_new(m->db);
     const struct task_exit *exit = &a->exit;
     const struct exit_facts facts = {
         .killed_by_us = a->row.kill,
@@ -175,7 +188,15 @@ void allocation_drained(struct live_allocation *a)
     a->row.reason = exit->why;
     log_info("allocation %s: %s%s%s", a->row.id, exit_kind_names[a->row.exit],
              exit->why ? ": " : "", exit->why ? exit->why : "");
-    finish(a, tx);
+    finish(a, db_tx_new(a->trial->experiment->master->db));
+}
+
+static void on_exited(struct live_allocation *a, const struct task_exit *exit)
+{
+    a->has_exited = true;
+    a->exit = *exit;
+    if (exit->why) a->exit.why = arena_strdup(&a->arena, exit->why);
+    pull_output(a);
 }
 
 static void on_started(struct live_allocation *a)
@@ -189,11 +210,8 @@ static void on_started(struct live_allocation *a)
 void allocation_on_rm(struct master *m, const struct rm_event *event)
 {
     struct live_allocation *a = set_find(&m->allocations, event->token);
-    det_err err;
     if (!a) { // its end is in the database; only the resource manager still remembers it
-        if (event->kind != RM_EXITED) return;
-        if (rm_forget(m->rm, event->token, &err))
-            log_warn("allocation %lld: %s", (long long)event->token, err.msg);
+        if (event->kind == RM_EXITED) forget_run(m, event->token);
         return;
     }
     switch (event->kind) {
@@ -201,7 +219,7 @@ void allocation_on_rm(struct master *m, const struct rm_event *event)
         on_started(a);
         break;
     case RM_LOG:
-        logs_pull(a);
+        pull_output(a);
         break;
     case RM_EXITED:
         on_exited(a, &event->exit);
@@ -234,9 +252,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     a->row.token = m->next_token++;
     set_add(&m->allocations, a->row.token, a);
     t->row.run_id = a->row.run_id;
-    const struct session session = {
-        .user_id = t->experiment->row.user_id, .allocation_id = a->row.id, .trial_id = t->row.id};
-    a->session_token = auth_new_session(m, &session, &a->arena, tx);
+    a->session_token = auth_new_task_session(a, &a->arena, tx);
     snprintf(next, sizeof next, "%lld", (long long)m->next_token);
     db_setting_save(tx, "next_token", next);
     allocation_save(a, tx);
@@ -270,9 +286,10 @@ void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *t
         allocation_save(a, tx);
     }
     wake_waiters(a, true);
+    a->killed = how;
     if (a->started && rm_kill(m->rm, a->row.token, how, &err))
         log_warn("allocation %s: %s", a->row.id, err.msg);
-    loop_timer_set(m->loop, &a->timer, KILL_AGAIN_US);
+    loop_timer_set(m->loop, &a->timer, escalation[how].patience_us);
 }
 
 void allocation_preempt(struct live_allocation *a, bool spare, struct db_tx *tx)
@@ -299,10 +316,16 @@ static void on_patience(void *ctx)
     struct live_allocation *a = ctx;
     struct live_experiment *e = a->trial->experiment;
     struct db_tx *tx = db_tx_new(e->master->db);
-    if (!a->row.kill)
+    enum rm_how how = a->row.kill ? escalation[a->killed].next : RM_KILL;
+    if (how == RM_KILL)
         logs_say(a->trial, LOG_LEVEL_WARNING, tx, "run %lld did not stop in time and is killed",
                  (long long)a->row.run_id);
-    allocation_kill(a, RM_KILL, tx);
+    else if (a->killed != RM_DESTROY)
+        logs_say(a->trial, LOG_LEVEL_WARNING, tx,
+                 "run %lld did not end although it was killed; all of its processes, and the one "
+                 "that watches over them, are killed now",
+                 (long long)a->row.run_id);
+    allocation_kill(a, how, tx);
     db_tx_submit_must(tx, NULL, NULL);
 }
 
@@ -313,10 +336,11 @@ void allocation_resume(struct live_allocation *a)
     det_err err;
     a->started = true;
     set_add(&m->allocations, a->row.token, a);
+    a->killed = RM_KILL;
     if (a->row.kill && rm_kill(m->rm, a->row.token, RM_KILL, &err))
         log_warn("allocation %s: %s", a->row.id, err.msg);
     if (a->row.kill)
-        loop_timer_set(m->loop, &a->timer, KILL_AGAIN_US);
+        loop_timer_set(m->loop, &a->timer, escalation[RM_KILL].patience_us);
     else if (a->row.preempt)
         loop_timer_set(m->loop, &a->timer, e->cfg.preemption_timeout_s * 1000000);
 }

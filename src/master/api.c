@@ -14,25 +14,14 @@ struct pending_key {
     int64_t allocation_token;
     struct buf json;
     bool has_json;
-    void (*done)(void *ctx, int code, const det_err *err);
+    db_done_fn done;
     void *ctx;
     struct pending_key *next; // among those with a key
 };
 
-static int later(struct http_request *req)
-{
-    struct identity *who = identity_of(req);
-    if (who->waits) return 0; // it is handled for a second time
-    who->waits = true;
-    return http_later(req);
-}
-
 static struct pending_key **bucket_of(struct master *m, const char *key)
 {
-    struct hash_key secret;
-    struct str scope = key_scope(key);
-    memcpy(&secret, m->token_key, sizeof secret);
-    return &m->pending_keys[hash_bytes(&secret, scope.ptr, scope.len) % PENDING_BUCKETS];
+    return &m->pending_keys[(uint64_t)api_hash(m, key_scope(key)) % PENDING_BUCKETS];
 }
 
 static bool is_pending(struct master *m, const char *key)
@@ -42,27 +31,25 @@ static bool is_pending(struct master *m, const char *key)
     return false;
 }
 
-int api_authenticate_again(struct http_request *req, det_err *err)
-{
-    int rc = auth_check(req, req->route->auth, err);
-    identity_of(req)->waits = true;
-    return rc;
-}
-
-static void handle_again(void *ctx, int code, const det_err *why)
+static void begin_again(void *ctx, int code, const det_err *err)
 {
     struct http_request *req = ctx;
-    det_err err = *why;
-    if (!code) code = api_authenticate_again(req, &err);
-    if (!code) code = req->route->handle(req, &err);
-    if (code) http_reply_error(req, &err);
+    if (code)
+        http_reply_error(req, err);
+    else
+        http_again(req);
+}
+
+void api_begin_again(struct http_request *req)
+{
+    struct master *m = req->user;
+    db_tx_submit(db_tx_new(m->db), begin_again, req);
 }
 
 int api_again(struct http_request *req)
 {
-    struct master *m = req->user;
-    db_tx_submit(db_tx_new(m->db), handle_again, req);
-    return later(req);
+    api_begin_again(req);
+    return http_later(req);
 }
 
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
@@ -70,21 +57,22 @@ struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *
 {
     struct master *m = req->user;
     const char *key = http_header(req, "Idempotency-Key");
-    struct key_found found = {false, 0};
+    struct key_found found = {.used = false};
     *rc = db_refuses(m->db, err);
     if (*rc == DET_EUNREACHABLE) http_set_header(req, "Retry-After", RETRY_AFTER_S);
     if (!*rc && key) *rc = key_find(req, key, n_items, &found, err);
     if (*rc) return NULL;
-    if (found.used) {
+    if (found.used && !found.must_read) {
         http_reply_empty(req);
-        return NULL;
-    }
-    if (key && is_pending(m, key)) { // look again when the one before is through
+    } else if (key && is_pending(m, key)) { // look again when the one before is through
         *rc = api_again(req);
-        return NULL;
+    } else if (found.must_read) {
+        *rc = http_read(req, key_read);
+    } else {
+        *n_done = found.n_done;
+        return db_tx_new(m->db);
     }
-    *n_done = found.n_done;
-    return db_tx_new(m->db);
+    return NULL;
 }
 
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err)
@@ -149,17 +137,48 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
         p->json = *json;
     }
     db_tx_submit_must(tx, answer, p);
-    return later(req);
+    return http_later(req);
 }
 
-int api_finish_later(struct http_request *req, struct db_tx *tx,
-                     void (*done)(void *ctx, int code, const det_err *err), void *ctx)
+int api_finish_later(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx)
 {
     struct pending_key *p = add_key(req, tx);
     p->done = done;
     p->ctx = ctx;
     db_tx_submit(tx, answer, p);
-    return later(req);
+    return http_later(req);
+}
+
+int api_finish_must(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx)
+{
+    struct pending_key *p = add_key(req, tx);
+    p->done = done;
+    p->ctx = ctx;
+    db_tx_submit_must(tx, answer, p);
+    return http_later(req);
+}
+
+int64_t api_hash(const struct master *m, struct str text)
+{
+    struct hash_key secret;
+    memcpy(&secret, m->token_key, sizeof secret);
+    return (int64_t)hash_bytes(&secret, text.ptr, text.len);
+}
+
+int64_t api_who(const struct http_request *req)
+{
+    const struct identity *who = identity_of(req);
+    if (who) return who->session.user_id;
+    int64_t peer = api_hash(req->user, str_from(http_peer(req)));
+    return peer < 0 ? peer : -1 - peer; // no user has such a number
+}
+
+void api_work(struct http_request *req, const struct work *work)
+{
+    struct master *m = req->user;
+    struct work own = *work;
+    own.who = api_who(req);
+    worker_run(m->workers[WORK_READ], &own);
 }
 
 void api_put_record(struct json_writer *w, struct arena *arena, const struct field_table *table,
@@ -179,4 +198,18 @@ void api_reply_record(struct http_request *req, const char *name, const struct f
     api_put_record(&w, req->arena, table, record);
     json_close(&w);
     http_reply_json(req, 200, &out);
+}
+
+void api_put_warnings(struct json_writer *w, const struct diag_list *diags)
+{
+    json_key(w, "warnings");
+    json_open_list(w);
+    for (const struct diag *d = diags->first; d; d = d->next) {
+        struct buf line = BUF_INIT(4096);
+        if (d->level != DIAG_WARNING) continue;
+        buf_printf(&line, "%s%s%s", d->path ? d->path : "", d->path ? ": " : "", d->text);
+        json_put_strn(w, buf_str(&line));
+        buf_done(&line);
+    }
+    json_close(w);
 }

@@ -18,7 +18,9 @@
 struct db_tx *api_begin(struct http_request *req, int *rc, det_err *err);
 
 // Handles the request again, from its beginning, when all that was submitted is durable. Return it.
+// Whoever has said http_later() before calls api_begin_again().
 int api_again(struct http_request *req);
+void api_begin_again(struct http_request *req);
 
 // The same for a request with n_items of a kind, of which the first *n_done were done before.
 struct db_tx *api_begin_items(struct http_request *req, size_t n_items, size_t *n_done, int *rc,
@@ -30,11 +32,18 @@ int api_finish(struct http_request *req, struct db_tx *tx, int rc, struct buf *j
 
 // The same with a function that is called when it is durable, or has failed, and answers itself.
 // Until then nothing has happened.
-int api_finish_later(struct http_request *req, struct db_tx *tx,
-                     void (*done)(void *ctx, int code, const det_err *err), void *ctx);
+int api_finish_later(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx);
+// The same for what has happened in memory already.
+int api_finish_must(struct http_request *req, struct db_tx *tx, db_done_fn done, void *ctx);
 
-// For a request that has waited: what it is about may have ended, and then it is refused.
-int api_authenticate_again(struct http_request *req, det_err *err);
+// A number for a text that nobody outside can choose.
+int64_t api_hash(const struct master *m, struct str text);
+
+// On whose behalf a request is worked on.
+int64_t api_who(const struct http_request *req);
+
+// For the server: threads that read do it.
+void api_work(struct http_request *req, const struct work *work);
 
 enum { API_MAX_REPLY = 256 << 20 };
 
@@ -43,6 +52,9 @@ void api_reply_record(struct http_request *req, const char *name, const struct f
                       const void *record);
 void api_put_record(struct json_writer *w, struct arena *arena, const struct field_table *table,
                     const void *record);
+
+// The member "warnings": a list of texts, without those of other levels.
+void api_put_warnings(struct json_writer *w, const struct diag_list *diags);
 
 // Parameters that all lists take.
 struct api_page {
@@ -56,13 +68,21 @@ struct api_page {
     {.name = "after", .type = FIELD_STR, .offset = offsetof(owner, page.after),                    \
      .help = "Key of the last record of the page before."},                                        \
     {.name = "offset", .type = FIELD_INT, .offset = offsetof(owner, page.offset),                  \
-     .help = "How many records to pass over.", FIELD_RANGE(0, 1000000)},                           \
+     .help = "How many records to pass over.", FIELD_MIN(0)},                                      \
     {.name = "limit", .type = FIELD_INT, .offset = offsetof(owner, page.limit), .def = "100",      \
-     .help = "How many records at most; -1: all.", FIELD_RANGE(-1, 1000000)},                      \
+     .help = "How many records at most; -1: all.", FIELD_MIN(-1)},                                 \
     {.name = "sortBy", .type = FIELD_STR, .offset = offsetof(owner, page.sort_by),                 \
      .help = "Name of a field."},                                                                  \
     {.name = "orderBy", .type = FIELD_ENUM, .offset = offsetof(owner, page.order_by),              \
      .help = "Direction.", .values = api_orders, .def = "ORDER_BY_ASC"}
+
+
+// For lists that are short, or in memory, and have an order of their own.
+#define API_SLICE_FIELDS(owner, page)                                                              \
+    {.name = "offset", .type = FIELD_INT, .offset = offsetof(owner, page.offset),                  \
+     .help = "How many to pass over.", FIELD_MIN(0)},                                              \
+    {.name = "limit", .type = FIELD_INT, .offset = offsetof(owner, page.limit), .def = "-1",       \
+     .help = "How many at most; -1: all.", FIELD_MIN(-1)}
 // clang-format on
 
 extern const char *const api_orders[];
@@ -78,13 +98,18 @@ struct api_list {
     void (*hide)(const struct viewer *v, void *record);
 };
 
-// {"name": [records], "pagination": {...}}, at once or, if there may be many, later. Return it.
+// {"name": [records], "pagination": {...}}. For a row's read; its handle is feed_answer (feed.h).
 int api_list(struct http_request *req, const struct api_list *what, const struct db_filter *filter,
              const struct api_page *page, det_err *err);
 
-// The same of records that were found.
-void api_reply_list(struct http_request *req, const char *name, const struct field_table *table,
-                    const struct db_list *list, const char *key);
+// Which of n things are asked for.
+struct api_slice {
+    size_t first, end;
+};
+struct api_slice api_slice(const struct api_page *page, size_t n);
+
+// "pagination": {...}; total -1: nobody has counted; next NULL: this is the last page.
+void api_put_pagination(struct json_writer *w, int64_t total, const char *next);
 
 // A list of texts as a document, for filters; NULL if it is empty.
 struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "master/create.h"
+#include "master/feed.h"
 #include "master/reports.h"
 #include "master/retention.h"
 #include "sys/dir.h"
@@ -100,9 +101,8 @@ static int list_of_experiment(struct http_request *req, det_err *err)
 // A trial and its experiment, if the caller may see them.
 static int find_trial(struct http_request *req, struct trial *t, struct experiment *e, det_err *err)
 {
-    struct master *m = req->user;
-    int rc = db_trial_find(m->reader, http_param_int(req, "trial"), req->arena, t, err);
-    if (!rc) rc = db_experiment_find(m->reader, t->experiment_id, req->arena, e, err);
+    int rc = db_trial_find(req->reader, http_param_int(req, "trial"), req->arena, t, err);
+    if (!rc) rc = db_experiment_find(req->reader, t->experiment_id, req->arena, e, err);
     return rc ? rc : auth_may_see(req, e, err);
 }
 
@@ -133,7 +133,6 @@ static const struct checkpoint *choose_best(const struct db_list *list, bool sma
 static int best_of_trial(struct http_request *req, det_err *err)
 {
     static const char *const states[] = {"STATE_COMPLETED"};
-    struct master *m = req->user;
     struct trial t;
     struct experiment e;
     struct db_list all = {0};
@@ -141,7 +140,7 @@ static int best_of_trial(struct http_request *req, det_err *err)
     if (rc) return rc;
     const struct db_filter filter = {.trial_id = t.id,
                                      .states = api_list_doc(req->arena, states, 1)};
-    rc = db_checkpoints_list(m->reader, &filter, NULL, req->arena, &all, err);
+    rc = db_checkpoints_list(req->reader, &filter, NULL, req->arena, &all, err);
     if (rc) return rc;
     const struct checkpoint *best = choose_best(&all, e.smaller_is_better);
     if (!best) return det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
@@ -153,42 +152,21 @@ static int best_of_trial(struct http_request *req, det_err *err)
 
 static int find(struct http_request *req, struct checkpoint *out, det_err *err)
 {
-    struct master *m = req->user;
     struct str uuid = http_param(req, "uuid");
-    return db_checkpoint_find(m->reader, arena_strndup(req->arena, uuid.ptr, uuid.len), req->arena,
-                              out, err);
+    return db_checkpoint_find(req->reader, arena_strndup(req->arena, uuid.ptr, uuid.len),
+                              req->arena, out, err);
 }
 
 static int get_checkpoint(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
     struct checkpoint c;
     struct experiment e;
     int rc = find(req, &c, err);
-    if (!rc) rc = db_experiment_find(m->reader, c.experiment_id, req->arena, &e, err);
+    if (!rc) rc = db_experiment_find(req->reader, c.experiment_id, req->arena, &e, err);
     if (!rc) rc = auth_may_see(req, &e, err);
     if (rc) return rc;
     api_reply_record(req, "checkpoint", &checkpoint_table, &c);
     return 0;
-}
-
-// An experiment, and the directory of its checkpoints.
-static int find_storage(struct http_request *req, int64_t experiment_id, const char **dir,
-                        struct experiment *out, det_err *err)
-{
-    struct master *m = req->user;
-    struct live_experiment *e = experiment_new(m);
-    struct str complete, original;
-    int rc = db_experiment_find(m->reader, experiment_id, &e->arena, &e->row, err);
-    if (!rc) rc = db_config_find(m->reader, experiment_id, &e->arena, &complete, &original, err);
-    if (!rc) rc = create_read_stored(e, complete, err);
-    if (!rc) {
-        *dir = arena_strdup(req->arena, e->checkpoint_dir);
-        *out = (struct experiment){
-            .id = e->row.id, .user_id = e->row.user_id, .private = e->row.private};
-    }
-    experiment_free(e);
-    return rc;
 }
 
 // A task can put anything there, a link to a file that it may not read itself included.
@@ -207,57 +185,71 @@ static int open_file(const char *storage, const char *name, int *out, det_err *e
 static int get_file(struct http_request *req, det_err *err)
 {
     struct checkpoint c;
-    const char *dir;
-    struct experiment e;
+    struct stored_at at;
     struct str name = http_param(req, "file");
     const char *file = arena_strndup(req->arena, name.ptr, name.len);
     int fd = -1;
     int rc = find(req, &c, err);
-    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
-    if (!rc) rc = auth_may_read(req, &e, err);
+    if (!rc)
+        rc = create_find_storage(req->user, req->reader, c.experiment_id, req->arena, &at, err);
+    if (!rc) rc = auth_may_read(req, &at.row, err);
     if (rc) return rc;
     if (c.state != CHECKPOINT_COMPLETED || !path_is_plain(name) || !doc_find(c.resources, file))
         return det_fail(err, DET_ENOTFOUND, "checkpoint %s has no file '%.100s'", c.uuid, file);
-    rc = open_file(dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
+    rc = open_file(at.dir, arena_printf(req->arena, "%s/%s", c.uuid, file), &fd, err);
     if (rc) return rc;
     return http_reply_open_file(req, fd, http_content_type(HTTP_BYTES), file, err);
+}
+
+struct doomed {
+    struct checkpoint row;
+    struct stored_at at;
+};
+
+static int find_doomed(struct http_request *req, det_err *err)
+{
+    struct doomed *d = arena_alloc(req->arena, sizeof *d);
+    int rc = find(req, &d->row, err);
+    req->found = d;
+    return rc ? rc
+              : create_find_storage(req->user, req->reader, d->row.experiment_id, req->arena,
+                                    &d->at, err);
 }
 
 static int delete_checkpoint(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
-    struct checkpoint c, *one = &c;
-    const char *dir;
-    struct experiment e;
-    int rc = find(req, &c, err);
-    if (!rc) rc = find_storage(req, c.experiment_id, &dir, &e, err);
-    if (!rc) rc = auth_may_change(req, e.user_id, err);
+    struct doomed *d = req->found;
+    struct checkpoint *c = &d->row;
+    int rc = auth_may_change(req, d->at.row.user_id, err);
     if (rc) return rc;
-    const struct live_trial *t = set_find(&m->trials, c.trial_id);
-    if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c.uuid))
+    const struct live_trial *t = set_find(&m->trials, c->trial_id);
+    if (t && t->row.latest_checkpoint && str_eqz(str_from(t->row.latest_checkpoint), c->uuid))
         return det_fail(err, DET_ESTATE, "trial %lld would resume from it", (long long)t->row.id);
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    checkpoints_remove(m, dir, &one, 1); // submitted first, so durable when this one is
+    checkpoints_remove(m, d->at.dir, &c, 1); // submitted first, so durable when this one is
     return api_finish(req, tx, 0, NULL);
 }
 
 static const struct http_route routes[] = {
     {HTTP_POST, "/api/v1/checkpoints", .auth = HTTP_AUTH_TASK, .handle = post_checkpoint,
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
-    {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .handle = list_of_experiment,
-     .query = &list_table, .summary = "Lists the checkpoints of an experiment."},
+    {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .read = list_of_experiment,
+     .handle = feed_answer, .query = &list_table,
+     .summary = "Lists the checkpoints of an experiment."},
     {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_JOB,
-     .handle = list_of_trial, .query = &list_table, .summary = "Lists the checkpoints of a trial."},
+     .read = list_of_trial, .handle = feed_answer, .query = &list_table,
+     .summary = "Lists the checkpoints of a trial."},
     {HTTP_GET, "/api/v1/trials/{trial:int}/best_checkpoint", .auth = HTTP_AUTH_JOB,
-     .handle = best_of_trial,
+     .read = best_of_trial,
      .summary = "The checkpoint with the best value of the searcher's metric; without any, the "
                 "latest."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .auth = HTTP_AUTH_JOB, .handle = get_checkpoint,
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}", .auth = HTTP_AUTH_JOB, .read = get_checkpoint,
      .summary = "Describes a checkpoint."},
-    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .auth = HTTP_AUTH_JOB,
-     .handle = get_file, .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
-    {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .handle = delete_checkpoint,
+    {HTTP_GET, "/api/v1/checkpoints/{uuid}/files/{file*}", .auth = HTTP_AUTH_JOB, .read = get_file,
+     .content = HTTP_BYTES, .summary = "One file of a checkpoint."},
+    {HTTP_DELETE, "/api/v1/checkpoints/{uuid}", .read = find_doomed, .handle = delete_checkpoint,
      .summary = "Deletes a checkpoint."},
 };
 

@@ -94,6 +94,35 @@ static void put_http(struct buf *out, struct master *m)
     prom_sample(out, "det_http_streams", NULL, s->n_streams);
 }
 
+static void put_lengths(struct buf *out, const char *name, uint64_t n_turns,
+                        const struct loop_lengths *l, const char *help)
+{
+    char label[32], sample[64];
+    prom_family(out, name, PROM_HISTOGRAM, help);
+    snprintf(sample, sizeof sample, "%s_bucket", name);
+    for (int i = 0; i < LOOP_N_BOUNDS; i++) {
+        snprintf(label, sizeof label, "le=\"%g\"", (double)loop_bounds_us[i] / 1e6);
+        prom_sample(out, sample, label, (double)l->n_within[i]);
+    }
+    prom_sample(out, sample, "le=\"+Inf\"", (double)n_turns);
+    snprintf(sample, sizeof sample, "%s_sum", name);
+    prom_sample(out, sample, NULL, (double)l->total_us / 1e6);
+    snprintf(sample, sizeof sample, "%s_count", name);
+    prom_sample(out, sample, NULL, (double)n_turns);
+}
+
+// While a turn lasts nobody else is answered, so this is how long anybody may have had to wait.
+static void put_loop(struct buf *out, const struct master *m)
+{
+    const struct loop_times *t = loop_times(m->loop);
+    put_lengths(out, "det_loop_turn_seconds", t->n_turns, &t->elapsed,
+                "How long the turns of the master's loop took.");
+    put_lengths(out, "det_loop_turn_cpu_seconds", t->n_turns, &t->used,
+                "What they used of a processor.");
+    prom_family(out, "det_loop_longest_turn_seconds", PROM_GAUGE, "The longest of them so far.");
+    prom_sample(out, "det_loop_longest_turn_seconds", NULL, (double)t->elapsed.longest_us / 1e6);
+}
+
 static int get_metrics(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
@@ -109,6 +138,7 @@ static int get_metrics(struct http_request *req, det_err *err)
     put_states(&out, "det_allocations", c.allocations, allocation_state_names);
     put_slots(&out, m);
     put_http(&out, m);
+    put_loop(&out, m);
     prom_family(&out, "det_database_full", PROM_GAUGE, "Whether the disk is full.");
     prom_sample(&out, "det_database_full", NULL, db_is_full(m->db));
     prom_family(&out, "det_start_time_seconds", PROM_GAUGE, "When the master started.");

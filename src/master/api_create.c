@@ -17,9 +17,10 @@ struct upload {
     det_err err;
 };
 
-static void keep_upload(void *ctx)
+static void keep_upload(void *ctx, void *own)
 {
     struct upload *u = ctx;
+    (void)own;
     u->rc = context_keep(u->req->body, u->dir, &u->info, &u->err);
 }
 
@@ -51,7 +52,7 @@ static int post_context(struct http_request *req, det_err *err)
     (void)err;
     u->req = req;
     u->dir = arena_printf(req->arena, "%s/contexts", m->data_dir);
-    worker_run(m->worker, keep_upload, answer_upload, u);
+    worker_run(m->workers[WORK_FILES], &(struct work){keep_upload, answer_upload, u, api_who(req)});
     return http_later(req);
 }
 
@@ -85,27 +86,27 @@ static const struct field create_fields[] = {
 static const struct field_table create_table = {.size = sizeof(struct create_body),
                                                 FIELD_ROWS(create_fields)};
 
-static void put_warnings(struct json_writer *w, const struct diag_list *diags)
-{
-    json_key(w, "warnings");
-    json_open_list(w);
-    for (const struct diag *d = diags->first; d; d = d->next) {
-        struct buf line = BUF_INIT(4096);
-        if (d->level != DIAG_WARNING) continue;
-        buf_printf(&line, "%s%s%s", d->path ? d->path : "", d->path ? ": " : "", d->text);
-        json_put_strn(w, buf_str(&line));
-        buf_done(&line);
-    }
-    json_close(w);
-}
-
 static const struct doc *masked_config(struct live_experiment *e, struct arena *arena)
 {
     return e->row.kind == EXPERIMENT_GENERIC ? doc_new(arena, DOC_NULL)
                                              : exp_config_write(arena, &e->cfg, CONFIG_OWNER);
 }
 
-static void put_created(struct buf *out, struct live_experiment *e, const struct diag_list *diags,
+// {"experiment": record, "config": ..., "warnings": [...]}: all but the record, which only the loop
+// knows.
+static void put_rest(struct buf *out, struct live_experiment *e, const struct diag_list *diags,
+                     struct arena *arena)
+{
+    struct json_writer w;
+    json_init(&w, out, 0);
+    json_open_map(&w);
+    json_key(&w, "config");
+    json_put_doc(&w, masked_config(e, arena));
+    api_put_warnings(&w, diags);
+    json_close(&w);
+}
+
+static void put_created(struct buf *out, const struct live_experiment *e, struct str rest,
                         struct arena *arena)
 {
     struct json_writer w;
@@ -113,10 +114,8 @@ static void put_created(struct buf *out, struct live_experiment *e, const struct
     json_open_map(&w);
     json_key(&w, "experiment");
     api_put_record(&w, arena, &experiment_table, &e->row);
-    json_key(&w, "config");
-    json_put_doc(&w, masked_config(e, arena));
-    put_warnings(&w, diags);
-    json_close(&w);
+    buf_addc(out, ',');
+    buf_add(out, rest.ptr + 1, rest.len - 1); // it closes the map
 }
 
 struct creation {
@@ -150,80 +149,103 @@ static int describe_wrong(const struct diag_list *diags, int rc, det_err *err)
     return rc;
 }
 
-static int check_only(struct http_request *req, const struct create_input *in, det_err *err)
+// What a thread that reads has made ready.
+struct made {
+    struct draft draft;
+    struct create_input in;
+    struct str rest; // of the answer
+};
+
+static struct made *made_new(struct http_request *req)
 {
-    struct diag_list diags = DIAG_INIT(req->arena);
-    struct live_experiment *e;
-    struct buf out = BUF_INIT(API_MAX_REPLY);
-    int rc = create_check(req->user, in, &diags, &e, err);
-    if (rc) return describe_wrong(&diags, rc, err);
-    put_created(&out, e, &diags, req->arena);
-    experiment_free(e);
-    http_reply_json(req, 200, &out);
-    return 0;
+    struct made *x = arena_alloc(req->arena, sizeof *x);
+    x->draft.arena = req->arena;
+    x->draft.diags = (struct diag_list)DIAG_INIT(req->arena);
+    req->found = x;
+    req->drop = draft_free; // the draft comes first
+    return x;
 }
 
-static int create(struct http_request *req, const struct create_input *in, det_err *err)
+static int finish_made(struct http_request *req, struct made *x, int rc, det_err *err)
 {
-    struct diag_list diags = DIAG_INIT(req->arena);
-    int rc;
-    struct db_tx *tx = api_begin(req, &rc, err);
-    if (!tx) return rc;
-    struct live_experiment *e = create_experiment(req->user, in, &diags, tx, err);
-    if (!e) {
-        db_tx_free(tx);
-        return describe_wrong(&diags, err->code, err);
-    }
-    struct creation *c = arena_alloc(req->arena, sizeof *c);
-    *c = (struct creation){req, e, BUF_INIT(API_MAX_REPLY)};
-    put_created(&c->json, e, &diags, req->arena);
-    return api_finish_later(req, tx, on_created, c);
+    struct buf rest = BUF_INIT(API_MAX_REPLY);
+    if (rc) return describe_wrong(&x->draft.diags, rc, err);
+    put_rest(&rest, x->draft.e, &x->draft.diags, req->arena);
+    x->rest = (struct str){arena_strndup(req->arena, rest.ptr, rest.len), rest.len};
+    buf_done(&rest);
+    return 0;
 }
 
 // What is forked must be readable, and what its configuration does not show is known to us.
 static int read_parent(struct http_request *req, struct create_input *in, det_err *err)
 {
-    struct master *m = req->user;
-    const struct viewer v = auth_viewer(req);
+    const struct create_body *body = req->input;
     struct experiment row = {0};
     struct str complete, original;
     bool owns = false;
-    if (in->parent_id.is_set) {
-        int64_t id = in->parent_id.value;
-        int rc = db_experiment_find(m->reader, id, req->arena, &row, err);
+    if (body->parent_id.is_set) {
+        int64_t id = body->parent_id.value;
+        int rc = db_experiment_find(req->reader, id, req->arena, &row, err);
         if (!rc) rc = auth_may_read(req, &row, err);
-        if (!rc) rc = db_config_find(m->reader, id, req->arena, &complete, &original, err);
+        if (!rc) rc = db_config_find(req->reader, id, req->arena, &complete, &original, err);
         if (rc) return rc;
-        owns = viewer_owns(&v, row.user_id);
+        owns = viewer_owns(&in->viewer, row.user_id);
     }
     return hidden_fill(req->arena, owns ? &complete : NULL, &in->config, err);
 }
 
-static int post_experiment(struct http_request *req, det_err *err)
+static int read_experiment(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
     const struct create_body *body = req->input;
     struct config_text below = {.source = body->template_name};
     struct config_template t;
-    struct create_input in = {
+    struct made *x = made_new(req);
+    x->in = (struct create_input){
         .config = str_from(body->config),
         .context = body->context,
         .kind = (enum experiment_kind)body->kind,
-        .user_id = identity_of(req)->session.user_id,
         .viewer = auth_viewer(req),
-        .parent_id = body->parent_id,
-        .activate = body->activate,
     };
+    int rc = 0;
     if (body->template_name) {
-        int rc = db_template_find(m->reader, body->template_name, req->arena, &t, err);
+        rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
         if (rc) return rc;
         below.text = str_from(t.config);
-        in.below = &below;
-        in.n_below = 1;
+        x->in.below = &below;
+        x->in.n_below = 1;
     }
-    int rc = read_parent(req, &in, err);
+    rc = read_parent(req, &x->in, err);
     if (rc) return rc;
-    return body->validate_only ? check_only(req, &in, err) : create(req, &in, err);
+    rc = draft_new(req->user, req->reader, &x->in, &x->draft, err);
+    x->in.below = NULL; // it is part of the configuration now
+    return finish_made(req, x, rc, err);
+}
+
+static int post_experiment(struct http_request *req, det_err *err)
+{
+    const struct create_body *body = req->input;
+    struct made *x = req->found;
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    const struct create_who who = {identity_of(req)->session.user_id, body->parent_id,
+                                   body->activate};
+    int rc = draft_check(&x->draft, err);
+    if (rc) return rc;
+    if (body->validate_only) {
+        put_created(&out, x->draft.e, x->rest, req->arena);
+        http_reply_json(req, 200, &out);
+        return 0;
+    }
+    struct db_tx *tx = api_begin(req, &rc, err);
+    if (!tx) return rc;
+    struct live_experiment *e = draft_begin(&x->draft, &x->in, &who, tx, err);
+    if (!e) {
+        db_tx_free(tx);
+        return err->code;
+    }
+    struct creation *c = arena_alloc(req->arena, sizeof *c);
+    *c = (struct creation){req, e, BUF_INIT(API_MAX_REPLY)};
+    put_created(&c->json, e, x->rest, req->arena);
+    return api_finish_later(req, tx, on_created, c);
 }
 
 // --- going on after the end
@@ -248,39 +270,51 @@ static const struct field continue_fields[] = {
 static const struct field_table continue_table = {.size = sizeof(struct continue_body),
                                                   FIELD_ROWS(continue_fields)};
 
+static int read_ended(struct http_request *req, det_err *err)
+{
+    const struct continue_body *body = req->input;
+    struct made *x = made_new(req);
+    int rc =
+        draft_continue(req->user, req->reader, body->id, str_from(body->changes), &x->draft, err);
+    return finish_made(req, x, rc, err);
+}
+
 static int post_continue(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     const struct continue_body *body = req->input;
-    struct diag_list diags = DIAG_INIT(req->arena);
-    struct experiment row;
-    if (settle_is_pending(m, SETTLE_EXPERIMENT, body->id)) return api_again(req);
-    int rc = db_experiment_find(m->reader, body->id, req->arena, &row, err);
-    if (!rc) rc = auth_may_change(req, row.user_id, err);
+    struct made *x = req->found;
+    struct draft *d = &x->draft;
+    int rc = auth_may_change(req, d->e->row.user_id, err);
     if (!rc && set_find(&m->experiments, body->id))
         rc = det_fail(err, DET_ESTATE, "experiment %lld has not ended yet", (long long)body->id);
     if (rc) return rc;
+    if (settle_is_stale(m, SETTLE_EXPERIMENT, body->id, d->read_at)) return api_again(req);
+    rc = draft_check(d, err);
+    if (rc) return rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    struct live_experiment *e = create_continue(m, &row, str_from(body->changes), &diags, tx, err);
+    struct live_experiment *e = draft_go_on(d, &tx, err);
     if (!e) {
         db_tx_free(tx);
-        return describe_wrong(&diags, err->code, err);
+        return err->code;
     }
     struct buf out = BUF_INIT(API_MAX_REPLY);
-    put_created(&out, e, &diags, req->arena);
+    put_created(&out, e, x->rest, req->arena);
     experiment_link(e); // at once: it can be continued only one time
-    experiment_settle(e, tx);
+    experiment_settle(e);
     return api_finish(req, tx, 0, &out);
 }
 
 static const struct http_route routes[] = {
     {HTTP_POST, "/api/v1/contexts", .handle = post_context, .max_body = CONTEXT_MAX_UPLOAD,
      .summary = "Keeps a model definition: a tar file, plain or compressed."},
-    {HTTP_POST, "/api/v1/experiments", .handle = post_experiment, .input = &create_table,
-     .max_body = 4 << 20, .summary = "Makes an experiment or a generic job."},
-    {HTTP_POST, "/api/v1/experiments/continue", .handle = post_continue, .input = &continue_table,
-     .max_body = 4 << 20, .summary = "Lets an experiment that has ended run on."},
+    {HTTP_POST, "/api/v1/experiments", .read = read_experiment, .handle = post_experiment,
+     .input = &create_table, .max_body = 4 << 20,
+     .summary = "Makes an experiment or a generic job."},
+    {HTTP_POST, "/api/v1/experiments/continue", .read = read_ended, .handle = post_continue,
+     .input = &continue_table, .max_body = 4 << 20,
+     .summary = "Lets an experiment that has ended run on."},
 };
 
 const struct http_table create_routes = HTTP_TABLE(routes);

@@ -1,6 +1,8 @@
 // Unit api_experiment.c: routes that find and describe experiments.
 #include "master/routes.h"
 
+#include "master/feed.h"
+
 // --- finding
 
 struct list_query {
@@ -62,35 +64,23 @@ static struct live_experiment *live(struct http_request *req)
 
 static int find_row(struct http_request *req, struct experiment *out, det_err *err)
 {
-    struct master *m = req->user;
-    return db_experiment_find(m->reader, http_param_int(req, "experiment"), req->arena, out, err);
+    return db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, out, err);
 }
 
-// Why its trials wait for slots, if they do.
-static void put_waiting(struct json_writer *w, struct live_experiment *e)
-{
-    struct buf why = BUF_INIT(1024);
-    if (!e || !e->first_wish) return;
-    schedule_explain(e->master, e->first_wish, &why);
-    json_key(w, "waiting");
-    json_put_strn(w, buf_str(&why));
-    buf_done(&why);
-}
-
-// The stored configuration, as the caller may see it.
+// The stored configuration, as the caller may see it, and what was said about it.
 static int show_config(struct http_request *req, const struct experiment *row,
-                       const struct doc **out, struct str *original, det_err *err)
+                       const struct doc **out, struct diag_list *warnings, det_err *err)
 {
-    struct master *m = req->user;
     struct diag_list diags = DIAG_INIT(req->arena);
     const struct config_opts opts = {.source = "stored configuration"};
     const struct viewer v = auth_viewer(req);
     enum config_view view = viewer_owns(&v, row->user_id) ? CONFIG_OWNER : CONFIG_PUBLIC;
     struct exp_config cfg;
     struct job_config job;
-    struct str complete;
-    int rc = db_config_find(m->reader, row->id, req->arena, &complete, original, err);
+    struct str complete, original;
+    int rc = db_config_find(req->reader, row->id, req->arena, &complete, &original, err);
     if (rc) return rc;
+    config_warnings(req->arena, row->kind == EXPERIMENT_GENERIC, original, complete, warnings);
     if (row->kind == EXPERIMENT_GENERIC) {
         rc = job_config_read(req->arena, complete, &opts, &job, &diags);
         if (!rc) *out = job_config_write(req->arena, &job, view);
@@ -101,16 +91,37 @@ static int show_config(struct http_request *req, const struct experiment *row,
     return rc ? diag_fail(&diags, err) : 0;
 }
 
-static int get_experiment(struct http_request *req, det_err *err)
+// Why its trials wait for slots, if they do: what the scheduler sees, and their request in it.
+struct waiting {
+    struct picture *picture;
+    size_t request;
+};
+
+static void drop_waiting(void *found)
+{
+    picture_free(((struct waiting *)found)->picture);
+}
+
+static void put_waiting(struct json_writer *w, const struct waiting *waiting)
+{
+    struct buf why = BUF_INIT(1024);
+    if (!waiting) return;
+    picture_explain(waiting->picture, waiting->request, &why);
+    json_key(w, "waiting");
+    json_put_strn(w, buf_str(&why));
+    buf_done(&why);
+}
+
+static int show_experiment(struct http_request *req, det_err *err)
 {
     struct experiment row;
     const struct doc *config = NULL;
-    struct str original;
+    struct diag_list warnings = DIAG_INIT(req->arena);
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     const struct viewer v = auth_viewer(req);
     int rc = find_row(req, &row, err);
-    if (!rc) rc = show_config(req, &row, &config, &original, err);
+    if (!rc) rc = show_config(req, &row, &config, &warnings, err);
     if (rc) return rc;
     viewer_hide(&v, &row);
     json_init(&w, &out, 0);
@@ -119,10 +130,25 @@ static int get_experiment(struct http_request *req, det_err *err)
     api_put_record(&w, req->arena, &experiment_table, &row);
     json_key(&w, "config");
     json_put_doc(&w, config);
-    put_waiting(&w, live(req));
+    api_put_warnings(&w, &warnings);
+    put_waiting(&w, req->found);
     json_close(&w);
     http_reply_json(req, 200, &out);
     return 0;
+}
+
+static int get_experiment(struct http_request *req, det_err *err)
+{
+    struct live_experiment *e = live(req);
+    (void)err;
+    if (e && e->first_wish) {
+        struct waiting *waiting = arena_alloc(req->arena, sizeof *waiting);
+        waiting->picture = picture_take(e->master);
+        waiting->request = picture_find(waiting->picture, e->first_wish);
+        req->found = waiting;
+        req->drop = drop_waiting;
+    }
+    return http_read(req, show_experiment);
 }
 
 static int get_model_definition(struct http_request *req, det_err *err)
@@ -140,20 +166,28 @@ static int get_model_definition(struct http_request *req, det_err *err)
     return http_reply_file(req, path, "application/x-tar", name, err);
 }
 
+static const struct field label_fields[] = {API_SLICE_FIELDS(struct list_query, page)};
+static const struct field_table label_table = {.size = sizeof(struct list_query),
+                                               FIELD_ROWS(label_fields)};
+
 static int get_labels(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
+    const struct list_query *q = req->query;
     struct db_list list;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
-    int rc = db_labels_list(m->reader, req->arena, &list, err);
+    int rc = db_labels_list(req->reader, req->arena, &list, err);
     if (rc) return rc;
+    const char *const *labels = list.items;
     json_init(&w, &out, 0);
     json_open_map(&w);
     json_key(&w, "labels");
-    json_put_doc(&w, api_list_doc(req->arena, list.items, list.n)
-                         ? api_list_doc(req->arena, list.items, list.n)
-                         : doc_new(req->arena, DOC_LIST));
+    json_open_list(&w);
+    const struct api_slice slice = api_slice(&q->page, list.n);
+    for (size_t i = slice.first; i < slice.end; i++)
+        json_put_str(&w, labels[i]);
+    json_close(&w);
+    api_put_pagination(&w, (int64_t)list.n, NULL);
     json_close(&w);
     http_reply_json(req, 200, &out);
     return 0;
@@ -178,13 +212,14 @@ static int best_metric(struct http_request *req, det_err *err)
 #define AT "/api/v1/experiments/{experiment:int}"
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/api/v1/experiments", .handle = list_experiments, .query = &list_table,
-     .summary = "Lists experiments."},
-    {HTTP_GET, "/api/v1/experiment/labels", .handle = get_labels, .summary = "Lists all labels."},
+    {HTTP_GET, "/api/v1/experiments", .read = list_experiments, .handle = feed_answer,
+     .query = &list_table, .summary = "Lists experiments."},
+    {HTTP_GET, "/api/v1/experiment/labels", .read = get_labels, .query = &label_table,
+     .summary = "Lists all labels."},
     {HTTP_GET, AT, .handle = get_experiment,
      .summary = "Describes an experiment, with its configuration; values of environment variables "
                 "are shown to its owner and to administrators."},
-    {HTTP_GET, AT "/model_def", .handle = get_model_definition, .content = HTTP_BYTES,
+    {HTTP_GET, AT "/model_def", .read = get_model_definition, .content = HTTP_BYTES,
      .summary = "The model definition as it was uploaded."},
     {HTTP_GET, AT "/searcher/best_searcher_validation_metric", .auth = HTTP_AUTH_ANY,
      .handle = best_metric, .summary = "The best value of the searcher's metric so far."},

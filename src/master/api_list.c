@@ -1,132 +1,157 @@
-// Unit api_list.c: answers that are lists of records. A long one is put together by a worker, so
-// that nobody waits for a hundred thousand records.
-#include "master/api.h"
+// Unit api_list.c: answers that are lists of records, from the database or from memory. They are
+// made by threads that read, and long ones piece by piece (feed.c).
+#include "master/feed.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 
-enum { MAX_INLINE = 1000 }; // records
+enum { SLICE = 100, DEFAULT_LIMIT = 100 }; // records
 
 const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
 
-static struct db_page page_of(const struct api_page *page)
-{
-    return (struct db_page){.after = page->after,
-                            .offset = page->offset,
-                            .limit = page->limit,
-                            .sort = page->sort_by,
-                            .descending = page->order_by,
-                            .want_total = true};
-}
-
-// The key of the last record, as text.
-static const char *last_key(struct arena *arena, const struct field_table *table,
-                            const struct db_list *list, const char *key)
-{
-    const struct field *f = field_find_row(table->fields, table->n, str_from(key));
-    const char *member = (const char *)list->items + (list->n - 1) * table->size + f->offset;
-    if (f->type == FIELD_INT)
-        return arena_printf(arena, "%lld", (long long)*(const int64_t *)member);
-    return *(const char *const *)member;
-}
-
-static void put_list(struct buf *out, const char *name, const struct field_table *table,
-                     const struct db_list *list, const char *key)
-{
-    struct arena arena = ARENA_INIT;
-    struct json_writer w;
-    json_init(&w, out, 0);
-    json_open_map(&w);
-    json_key(&w, name);
-    json_open_list(&w);
-    for (size_t i = 0; i < list->n; i++) {
-        api_put_record(&w, &arena, table, (const char *)list->items + i * table->size);
-        arena_done(&arena);
-    }
-    json_close(&w);
-    json_key(&w, "pagination");
-    json_open_map(&w);
-    json_key(&w, "total");
-    json_put_int(&w, list->total);
-    if (list->n && (int64_t)list->n < list->total) {
-        json_key(&w, "next");
-        json_put_str(&w, last_key(&arena, table, list, key));
-    }
-    json_close(&w);
-    json_close(&w);
-    arena_done(&arena);
-}
-
-void api_reply_list(struct http_request *req, const char *name, const struct field_table *table,
-                    const struct db_list *list, const char *key)
-{
-    struct buf out = BUF_INIT(API_MAX_REPLY);
-    put_list(&out, name, table, list, key);
-    http_reply_json(req, 200, &out);
-}
-
-// --- long ones
-
 struct listing {
-    struct http_request *req;
     const struct api_list *what;
     struct db_filter filter;
     struct db_page page;
     struct viewer viewer;
-    struct db_reader *reader;
-    struct buf out;
-    det_err err;
-    int rc;
+    struct db_cursor cursor;
+    int64_t n_left; // to be sent
+    int64_t n_sent, total;
+    const char *last; // key of the last record
+    struct json_writer w;
 };
 
-static void find(struct listing *l)
+// The key of the last record, as text.
+static const char *last_key(struct arena *arena, const struct api_list *what,
+                            const struct db_list *list)
 {
-    struct db_list list;
-    l->rc = l->what->find(l->reader, &l->filter, &l->page, l->req->arena, &list, &l->err);
-    for (size_t i = 0; !l->rc && l->what->hide && i < list.n; i++)
-        l->what->hide(&l->viewer, (char *)list.items + i * l->what->table->size);
-    if (!l->rc) put_list(&l->out, l->what->name, l->what->table, &list, l->what->key);
+    const struct field_table *table = what->table;
+    const struct field *f = field_find_row(table->fields, table->n, str_from(what->key));
+    const char *member = (const char *)list->items + (list->n - 1) * table->size + f->offset;
+    if (f->type == FIELD_INT)
+        return arena_printf(arena, "%lld", (long long)*(const int64_t *)member);
+    return arena_strdup(arena, *(const char *const *)member);
 }
 
-static void find_in_background(void *ctx)
+void api_put_pagination(struct json_writer *w, int64_t total, const char *next)
 {
-    struct listing *l = ctx;
-    struct master *m = l->req->user;
-    l->rc = db_reader_open(m->db, &l->reader, &l->err); // a reader belongs to one thread
-    if (!l->rc) find(l);
-    db_reader_close(l->reader);
+    json_key(w, "pagination");
+    json_open_map(w);
+    if (total >= 0) {
+        json_key(w, "total");
+        json_put_int(w, total);
+    }
+    if (next) {
+        json_key(w, "next");
+        json_put_str(w, next);
+    }
+    json_close(w);
 }
 
-static void answer(void *ctx)
+static int find(struct listing *l, struct db_reader *r, int64_t limit, struct arena *arena,
+                struct db_list *out, det_err *err)
 {
-    struct listing *l = ctx;
-    if (l->rc)
-        http_reply_error(l->req, &l->err);
-    else
-        http_reply_json(l->req, 200, &l->out);
+    l->page.limit = limit;
+    l->page.want_total = !l->cursor.is_set && !l->n_sent;
+    return l->what->find(r, &l->filter, &l->page, arena, out, err);
+}
+
+static int put_slice(struct feed *f, struct db_reader *r, bool *more, det_err *err)
+{
+    struct listing *l = f->source;
+    struct arena arena = ARENA_INIT, record = ARENA_INIT;
+    struct db_list list = {0};
+    int64_t limit = MIN(l->n_left, SLICE);
+    int rc = find(l, r, limit, &arena, &list, err);
+    for (size_t i = 0; !rc && i < list.n; i++) {
+        char *row = (char *)list.items + i * l->what->table->size;
+        if (l->what->hide) l->what->hide(&l->viewer, row);
+        api_put_record(&l->w, &record, l->what->table, row);
+        arena_done(&record);
+    }
+    if (!rc) {
+        if (l->page.want_total) l->total = list.total;
+        if (list.n) l->last = last_key(&f->arena, l->what, &list);
+        if (l->cursor.text) l->cursor.text = arena_strdup(&f->arena, l->cursor.text);
+        l->page.offset = 0; // the cursor is behind it
+        l->n_sent += (int64_t)list.n;
+        l->n_left -= (int64_t)list.n;
+        *more = (int64_t)list.n == limit;
+    }
+    arena_done(&arena);
+    return rc;
+}
+
+// There is another record behind the last one.
+static bool has_next(struct listing *l, struct db_reader *r)
+{
+    struct arena arena = ARENA_INIT;
+    struct db_list list = {0};
+    bool found = l->cursor.is_set && !find(l, r, 1, &arena, &list, NULL) && list.n;
+    arena_done(&arena);
+    return found;
+}
+
+static int next_piece(struct feed *f, struct db_reader *r, det_err *err)
+{
+    struct listing *l = f->source;
+    bool more = true;
+    int rc = 0;
+    if (!l->w.out) {
+        json_init(&l->w, &f->out, 0);
+        json_open_map(&l->w);
+        json_key(&l->w, l->what->name);
+        json_open_list(&l->w);
+    }
+    while (!rc && more && l->n_left && f->out.len < FEED_PIECE_BYTES)
+        rc = put_slice(f, r, &more, err);
+    if (rc || (more && l->n_left)) return rc;
+    json_close(&l->w);
+    api_put_pagination(&l->w, MAX(l->total, l->n_sent), more && has_next(l, r) ? l->last : NULL);
+    json_close(&l->w);
+    f->state = FEED_ENDS;
+    return 0;
+}
+
+static const char *copy_text(struct arena *arena, const char *text)
+{
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
+static const struct doc *copy_doc(struct arena *arena, const struct doc *doc)
+{
+    return doc ? doc_copy(arena, doc) : NULL;
 }
 
 int api_list(struct http_request *req, const struct api_list *what, const struct db_filter *filter,
              const struct api_page *page, det_err *err)
 {
-    struct master *m = req->user;
-    struct listing *l = arena_alloc(req->arena, sizeof *l);
-    *l = (struct listing){.req = req,
-                          .what = what,
-                          .filter = *filter,
-                          .page = page_of(page),
-                          .viewer = auth_viewer(req),
-                          .out = BUF_INIT(API_MAX_REPLY)};
-    if (page->limit < 0 || page->limit > MAX_INLINE) {
-        worker_run(m->worker, find_in_background, answer, l);
-        return http_later(req);
-    }
-    l->reader = m->reader;
-    find(l);
-    if (l->rc)
-        *err = l->err;
-    else
-        answer(l);
-    return l->rc;
+    struct feed *f = feed_new(req, &(struct feed_opts){.next = next_piece});
+    struct listing *l = arena_alloc(&f->arena, sizeof *l);
+    struct arena *a = &f->arena;
+    l->what = what;
+    l->viewer = auth_viewer(req);
+    l->filter = *filter;
+    l->filter.states = copy_doc(a, filter->states);
+    l->filter.users = copy_doc(a, filter->users);
+    l->filter.labels = copy_doc(a, filter->labels);
+    l->filter.name = copy_text(a, filter->name);
+    l->filter.description = copy_text(a, filter->description);
+    l->page = (struct db_page){.after = copy_text(a, page->after),
+                               .offset = page->offset,
+                               .sort = copy_text(a, page->sort_by),
+                               .descending = page->order_by,
+                               .cursor = &l->cursor};
+    l->n_left = page->limit < 0 ? INT64_MAX : page->limit ? page->limit : DEFAULT_LIMIT;
+    f->source = l;
+    return feed_begin(f, err);
+}
+
+struct api_slice api_slice(const struct api_page *page, size_t n)
+{
+    size_t first = (size_t)MIN(page->offset, (int64_t)n), left = n - first;
+    size_t wanted = page->limit < 0 ? left : (size_t)MIN(page->limit, (int64_t)left);
+    return (struct api_slice){first, first + wanted};
 }
 
 struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n)

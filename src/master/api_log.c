@@ -1,13 +1,15 @@
 // Unit api_log.c: routes about logs.
 #include "master/routes.h"
 
+#include "base/assert.h"
 #include "base/number.h"
+#include "master/feed.h"
 #include "master/logs.h"
 #include "sys/clock.h"
 
 struct log_query {
     bool follow;
-    int64_t after, before, limit, after_us, before_us;
+    int64_t after, before, offset, limit, after_us, before_us;
     int order_by;
     LIST_OF(const char *) levels, stdtypes, sources;
     LIST_OF(int64_t) ranks;
@@ -23,7 +25,8 @@ static const struct field log_fields[] = {
     {.name = "after", F(FIELD_INT, after, .help = "Only lines after this number.")},
     {.name = "before", F(FIELD_INT, before, .help = "Only lines before this number.")},
     {.name = "limit",
-     F(FIELD_INT, limit, .def = "1000", FIELD_RANGE(1, 100000), .help = "How many lines at most.")},
+     F(FIELD_INT, limit, .def = "1000", FIELD_MIN(-1), .help = "How many lines at most; -1: all.")},
+    {.name = "offset", F(FIELD_INT, offset, FIELD_MIN(0), .help = "How many lines to pass over.")},
     {.name = "orderBy",
      F(FIELD_ENUM, order_by, .values = api_orders, .def = "ORDER_BY_ASC", .help = "Direction.")},
     {.name = "timestampAfter",
@@ -57,33 +60,124 @@ static struct log_filter filter_of(struct http_request *req, const struct log_qu
         .ranks = ranks,
         .search = q->search,
         .newest_first = q->order_by,
-        .limit = q->limit,
     };
 }
 
-static int get_logs(struct http_request *req, det_err *err)
+static const struct doc *copy_doc(struct arena *arena, const struct doc *doc)
 {
-    struct master *m = req->user;
+    return doc ? doc_copy(arena, doc) : NULL;
+}
+
+// Of one read; then others have their turn.
+enum { LINES_AT_ONCE = 500, EFFORT_BYTES = 16 << 20 };
+
+struct lines {
+    struct log_filter filter;
+    int64_t n_left, n_skip;
+    int64_t last; // number of the last line that was sent
+    bool more;    // there may be more
+    struct json_writer w;
+};
+
+// *goes_on: it has found many lines, so the next read is likely to be short, too.
+static int put_lines(struct feed *f, struct db_reader *r, bool *goes_on, det_err *err)
+{
+    struct lines *s = f->source;
+    struct arena arena = ARENA_INIT, record = ARENA_INIT;
+    struct db_list list = {0};
+    s->filter.limit = MIN(s->n_left + s->n_skip, LINES_AT_ONCE);
+    int rc = db_logs_list(r, &s->filter, &arena, &list, err);
+    const struct log_line *all = list.items;
+    for (size_t i = 0; !rc && i < list.n; i++) {
+        s->last = all[i].id;
+        if (s->n_skip > 0) {
+            s->n_skip--;
+            continue;
+        }
+        api_put_record(&s->w, &record, &log_line_table, &all[i]);
+        arena_done(&record);
+        s->n_left--;
+    }
+    s->more = list.next != 0;
+    if (s->more) *(s->filter.newest_first ? &s->filter.before_id : &s->filter.after_id) = list.next;
+    *goes_on = s->more && (int64_t)list.n == s->filter.limit;
+    arena_done(&arena);
+    return rc;
+}
+
+// There is another line behind the last one.
+static bool has_next(struct lines *s, struct db_reader *r)
+{
+    struct arena arena = ARENA_INIT;
+    struct db_list list = {0};
+    s->filter.limit = 1;
+    s->filter.max_effort = 0;
+    bool found = s->last && !db_logs_list(r, &s->filter, &arena, &list, NULL) && list.n;
+    arena_done(&arena);
+    return found;
+}
+
+static int next_lines(struct feed *f, struct db_reader *r, det_err *err)
+{
+    struct lines *s = f->source;
+    bool goes_on = true;
+    int rc = 0;
+    if (!s->w.out) {
+        json_init(&s->w, &f->out, 0);
+        json_open_map(&s->w);
+        json_key(&s->w, "logs");
+        json_open_list(&s->w);
+    }
+    while (!rc && goes_on && s->n_left && f->out.len < FEED_PIECE_BYTES)
+        rc = put_lines(f, r, &goes_on, err);
+    if (rc || (s->more && s->n_left)) return rc;
+    json_close(&s->w);
+    const char *next = arena_printf(&f->arena, "%lld", (long long)s->last);
+    api_put_pagination(&s->w, -1, s->more && has_next(s, r) ? next : NULL);
+    json_close(&s->w);
+    f->state = FEED_ENDS;
+    return 0;
+}
+
+static int list_logs(struct http_request *req, const struct log_filter *filter, det_err *err)
+{
+    const struct log_query *q = req->query;
+    struct feed *f = feed_new(req, &(struct feed_opts){.next = next_lines});
+    struct lines *s = arena_alloc(&f->arena, sizeof *s);
+    s->filter = *filter;
+    s->filter.levels = copy_doc(&f->arena, filter->levels);
+    s->filter.ranks = copy_doc(&f->arena, filter->ranks);
+    s->filter.stdtypes = copy_doc(&f->arena, filter->stdtypes);
+    s->filter.sources = copy_doc(&f->arena, filter->sources);
+    s->filter.search = filter->search ? arena_strdup(&f->arena, filter->search) : NULL;
+    s->n_left = q->limit < 0 ? INT64_MAX / 2 : q->limit;
+    s->n_skip = q->offset;
+    s->more = true;
+    s->filter.max_effort = EFFORT_BYTES;
+    f->source = s;
+    return feed_begin(f, err);
+}
+
+static int read_logs(struct http_request *req, det_err *err)
+{
     const struct log_query *q = req->query;
     struct log_filter filter = filter_of(req, q);
     const char *last = http_header(req, "Last-Event-ID");
     struct trial row;
     struct experiment e;
-    struct db_list list = {0};
-    int rc = db_trial_find(m->reader, filter.trial_id, req->arena, &row, err);
-    if (!rc) rc = db_experiment_find(m->reader, row.experiment_id, req->arena, &e, err);
+    int rc = db_trial_find(req->reader, filter.trial_id, req->arena, &row, err);
+    if (!rc) rc = db_experiment_find(req->reader, row.experiment_id, req->arena, &e, err);
     if (!rc) rc = auth_may_read(req, &e, err);
-    if (rc) return rc;
-    if (q->follow) {
-        if (last) number_to_int(str_from(last), 10, &filter.after_id);
-        logs_follow(req, &filter);
-        return 0;
-    }
-    rc = db_logs_list(m->reader, &filter, req->arena, &list, err);
-    if (rc) return rc;
-    list.total = (int64_t)list.n + (list.next != 0); // then the page says where to go on
-    api_reply_list(req, "logs", &log_line_table, &list, "id");
+    if (rc || !q->follow) return rc ? rc : list_logs(req, &filter, err);
+    if (last) number_to_int(str_from(last), 10, &filter.after_id);
+    logs_read_from(req, &filter);
     return 0;
+}
+
+static int get_logs(struct http_request *req, det_err *err)
+{
+    const struct log_query *q = req->query;
+    return q->follow ? logs_follow(req, err) : feed_answer(req, err);
 }
 
 // --- from tasks whose output the master cannot follow
@@ -127,14 +221,14 @@ static const struct field logs_fields[] = {
 static const struct field_table logs_table = {.size = sizeof(struct logs_body),
                                               FIELD_ROWS(logs_fields)};
 
-static struct log_line line_of(const struct line_body *l, const struct identity *who)
+static struct log_line line_of(const struct line_body *l, const struct session *who)
 {
     return (struct log_line){
-        .trial_id = who->trial->row.id,
+        .trial_id = who->trial_id,
         .time_us = l->time_us ? l->time_us : clock_unix_us(),
         .level = (enum log_level)l->level,
         .rank = l->rank,
-        .allocation_id = who->allocation->row.id,
+        .allocation_id = who->allocation_id,
         .agent_id = l->agent_id,
         .container_id = l->container_id,
         .source = l->source,
@@ -143,24 +237,45 @@ static struct log_line line_of(const struct line_body *l, const struct identity 
     };
 }
 
-static int post_logs(struct http_request *req, det_err *err)
+static void drop_tx(void *found)
+{
+    db_tx_free(found);
+}
+
+// Packing them takes its time.
+static int read_lines(struct http_request *req, det_err *err)
 {
     const struct logs_body *body = req->input;
+    const struct master *m = req->user;
+    struct db_tx *tx = db_tx_new(m->db);
+    struct log_line *lines = arena_array(req->arena, body->logs.n, sizeof *lines);
+    (void)err;
+    for (size_t i = 0; i < body->logs.n; i++)
+        lines[i] = line_of(&body->logs.items[i], &identity_of(req)->session);
+    db_logs_add(tx, lines, body->logs.n);
+    req->found = tx;
+    req->drop = drop_tx;
+    return 0;
+}
+
+static int post_logs(struct http_request *req, det_err *err)
+{
+    struct db_tx *lines = req->found;
     int rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    struct log_line *lines = arena_array(req->arena, body->logs.n, sizeof *lines);
-    for (size_t i = 0; i < body->logs.n; i++)
-        lines[i] = line_of(&body->logs.items[i], identity_of(req));
-    db_logs_add(tx, lines, body->logs.n);
-    return api_finish(req, tx, 0, NULL);
+    db_tx_free(tx);
+    req->found = NULL; // taken
+    return api_finish(req, lines, 0, NULL);
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/api/v1/trials/{trial:int}/logs", .handle = get_logs, .query = &log_query_table,
+    {HTTP_GET, "/api/v1/trials/{trial:int}/logs", .read = read_logs, .handle = get_logs,
+     .query = &log_query_table,
      .summary = "Output of a trial; with follow, as a stream of events."},
-    {HTTP_POST, "/api/v1/task/logs", .auth = HTTP_AUTH_TASK, .handle = post_logs,
-     .input = &logs_table, .max_body = 16 << 20, .summary = "Adds lines to the task's log."},
+    {HTTP_POST, "/api/v1/task/logs", .auth = HTTP_AUTH_TASK, .read = read_lines,
+     .handle = post_logs, .input = &logs_table, .max_body = 16 << 20,
+     .summary = "Adds lines to the task's log."},
 };
 
 const struct http_table log_routes = HTTP_TABLE(routes);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "master/feed.h"
 
 // --- jobs: live experiments and generic jobs, in the order of the queue
 
@@ -14,77 +15,132 @@ static int by_queue(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-struct slots {
-    int64_t wanted, held;
-    bool backfilled;
-    const struct live_allocation *pending;
+// A job as it is now, for another thread.
+struct job_shown {
+    struct job row; // texts live as long as the request
+    const char *name;
+    enum experiment_kind kind;
+    int64_t user_id, wanted, held;
+    size_t request; // of the picture
 };
 
-static struct slots count_slots(const struct live_experiment *e)
+struct jobs_shown {
+    struct picture *picture; // NULL: nothing waits
+    struct job_shown *jobs;
+    size_t n, total;
+};
+
+static void drop_jobs(void *found)
 {
-    struct slots s = {0};
-    for (size_t i = 0; i < e->trials.n; i++) {
-        const struct live_trial *t = e->trials.items[i].value;
-        const struct live_allocation *a = t->allocation;
-        if (!a) continue;
-        s.wanted += a->row.slots;
-        if (a->row.state != ALLOCATION_PENDING) s.held += a->row.slots;
-        if (a->row.state == ALLOCATION_PENDING) s.pending = a;
-        s.backfilled = s.backfilled || a->backfilled;
-    }
-    return s;
+    picture_free(((struct jobs_shown *)found)->picture);
 }
 
-static void put_job(struct json_writer *w, struct live_experiment *e, struct arena *arena)
+static void show_job(struct jobs_shown *all, struct live_experiment *e, struct arena *arena)
 {
-    struct slots s = count_slots(e);
-    struct job job = e->job;
+    struct job_shown *job = &all->jobs[all->n++];
+    *job = (struct job_shown){.row = e->job,
+                              .name = e->row.name ? arena_strdup(arena, e->row.name) : NULL,
+                              .kind = e->row.kind,
+                              .user_id = e->row.user_id,
+                              .wanted = e->n_wishes * e->cfg.resources.slots,
+                              .request = PICTURE_NONE};
+    job->row.id = arena_strdup(arena, e->job.id);
+    job->row.resource_pool = arena_strdup(arena, e->job.resource_pool);
+    job->row.state = e->row.state == RUN_PAUSED ? JOB_PAUSED : JOB_QUEUED;
+    if (!e->first_wish) return;
+    if (!all->picture) all->picture = picture_take(e->master);
+    job->request = picture_find(all->picture, e->first_wish);
+}
+
+static void add_held(struct jobs_shown *all, const struct live_allocation *a)
+{
+    int64_t id = a->trial->experiment->row.id;
+    for (size_t i = 0; i < all->n; i++) {
+        struct job_shown *job = &all->jobs[i];
+        if (job->row.experiment_id != id) continue;
+        job->wanted += a->row.slots;
+        job->held += a->row.slots;
+        if (job->row.state != JOB_BACKFILLED) job->row.state = JOB_SCHEDULED;
+        if (a->backfilled) job->row.state = JOB_BACKFILLED;
+    }
+}
+
+static void put_job(struct json_writer *w, const struct job_shown *job, struct picture *picture,
+                    struct arena *arena)
+{
     struct buf why = BUF_INIT(1024);
-    job.state = !s.held ? JOB_QUEUED : s.backfilled ? JOB_BACKFILLED : JOB_SCHEDULED;
-    if (s.pending) schedule_explain(e->master, s.pending, &why);
+    picture_explain(picture, job->request, &why);
     json_open_map(w);
-    const struct doc *doc = field_write(arena, &job_table, &job, false);
+    const struct doc *doc = field_write(arena, &job_table, &job->row, false);
     for (const struct doc *d = doc->first; d; d = d->next) {
         json_keyn(w, d->key);
         json_put_doc(w, d);
     }
     json_key(w, "name");
-    json_put_str(w, e->row.name);
+    json_put_str(w, job->name);
     json_key(w, "type");
-    json_put_str(w, e->row.kind == EXPERIMENT_GENERIC ? "TYPE_GENERIC" : "TYPE_EXPERIMENT");
+    json_put_str(w, job->kind == EXPERIMENT_GENERIC ? "TYPE_GENERIC" : "TYPE_EXPERIMENT");
     json_key(w, "userId");
-    json_put_int(w, e->row.user_id);
+    json_put_int(w, job->user_id);
     json_key(w, "requestedSlots");
-    json_put_int(w, s.wanted);
+    json_put_int(w, job->wanted);
     json_key(w, "allocatedSlots");
-    json_put_int(w, s.held);
+    json_put_int(w, job->held);
     json_key(w, "waiting");
     json_put_str(w, why.len ? buf_str(&why).ptr : NULL);
     json_close(w);
     buf_done(&why);
 }
 
-static int list_jobs(struct http_request *req, det_err *err)
+// By another thread.
+static int answer_jobs(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
-    size_t n = m->experiments.n;
-    struct live_experiment **all = arena_array(req->arena, n + 1, sizeof(struct live_experiment *));
+    struct jobs_shown *all = req->found;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     (void)err;
-    for (size_t i = 0; i < n; i++)
-        all[i] = m->experiments.items[i].value;
-    qsort(all, n, sizeof *all, by_queue);
     json_init(&w, &out, 0);
     json_open_map(&w);
     json_key(&w, "jobs");
     json_open_list(&w);
-    for (size_t i = 0; i < n; i++)
-        put_job(&w, all[i], req->arena);
+    for (size_t i = 0; i < all->n; i++)
+        put_job(&w, &all->jobs[i], all->picture, req->arena);
     json_close(&w);
+    api_put_pagination(&w, (int64_t)all->total, NULL);
     json_close(&w);
     http_reply_json(req, 200, &out);
     return 0;
+}
+
+struct slice_query {
+    struct api_page page;
+};
+
+static const struct field slice_fields[] = {API_SLICE_FIELDS(struct slice_query, page)};
+static const struct field_table slice_table = {.size = sizeof(struct slice_query),
+                                               FIELD_ROWS(slice_fields)};
+
+static int list_jobs(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct slice_query *q = req->query;
+    size_t n = m->experiments.n;
+    struct live_experiment **live = arena_array(req->arena, n + 1, sizeof *live);
+    struct jobs_shown *all = arena_alloc(req->arena, sizeof *all);
+    const struct api_slice slice = api_slice(&q->page, n);
+    (void)err;
+    for (size_t i = 0; i < n; i++)
+        live[i] = m->experiments.items[i].value;
+    qsort(live, n, sizeof *live, by_queue);
+    all->jobs = arena_array(req->arena, slice.end - slice.first + 1, sizeof *all->jobs);
+    all->total = n;
+    for (size_t i = slice.first; i < slice.end; i++)
+        show_job(all, live[i], req->arena);
+    for (size_t i = 0; i < m->allocations.n; i++)
+        add_held(all, m->allocations.items[i].value);
+    req->found = all;
+    req->drop = drop_jobs;
+    return http_read(req, answer_jobs);
 }
 
 struct job_body {
@@ -178,8 +234,10 @@ static void put_slot(struct json_writer *w, struct master *m, const struct rm_sl
 static int list_slots(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
+    const struct slice_query *q = req->query;
     size_t n;
     const struct rm_slot *slots = rm_slots(m->rm, &n);
+    const struct api_slice slice = api_slice(&q->page, n);
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     (void)err;
@@ -187,9 +245,10 @@ static int list_slots(struct http_request *req, det_err *err)
     json_open_map(&w);
     json_key(&w, "slots");
     json_open_list(&w);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = slice.first; i < slice.end; i++)
         put_slot(&w, m, &slots[i]);
     json_close(&w);
+    api_put_pagination(&w, (int64_t)n, NULL);
     json_close(&w);
     http_reply_json(req, 200, &out);
     return 0;
@@ -241,46 +300,89 @@ static const char *template_name(struct http_request *req)
     return arena_strndup(req->arena, name.ptr, name.len);
 }
 
+struct page_query {
+    struct api_page page;
+};
+
+static const struct field page_fields[] = {API_PAGE_FIELDS(struct page_query, page)};
+static const struct field_table page_table = {.size = sizeof(struct page_query),
+                                              FIELD_ROWS(page_fields)};
+
+static int find_templates(struct db_reader *r, const struct db_filter *filter,
+                          const struct db_page *page, struct arena *a, struct db_list *out,
+                          det_err *err)
+{
+    (void)filter;
+    return db_templates_list(r, page, a, out, err);
+}
+
 static int list_templates(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
-    struct db_list list = {0};
-    int rc = db_templates_list(m->reader, NULL, req->arena, &list, err);
-    if (rc) return rc;
-    list.total = (int64_t)list.n;
-    api_reply_list(req, "templates", &config_template_table, &list, "name");
-    return 0;
+    static const struct api_list what = {"templates", &config_template_table, "name",
+                                         find_templates, NULL};
+    const struct page_query *q = req->query;
+    return api_list(req, &what, &(struct db_filter){0}, &q->page, err);
 }
 
 static int get_template(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
     struct config_template t;
-    int rc = db_template_find(m->reader, template_name(req), req->arena, &t, err);
+    int rc = db_template_find(req->reader, template_name(req), req->arena, &t, err);
     if (rc) return rc;
     api_reply_record(req, "template", &config_template_table, &t);
     return 0;
 }
 
-// Of a template that is there already, only its owner may change it.
-static int find_owner(struct http_request *req, int64_t *owner_id, det_err *err)
+// Of a template that is there already, only its owner may change it, and it stays the owner's.
+struct old_template {
+    uint64_t read_at; // see settle_now()
+    bool exists;
+    int64_t owner_id;
+};
+
+static int read_template(struct http_request *req, det_err *err)
+{
+    struct old_template *old = arena_alloc(req->arena, sizeof *old);
+    struct config_template t;
+    old->read_at = settle_now(req->user);
+    int rc = db_template_find(req->reader, template_name(req), req->arena, &t, err);
+    if (rc && rc != DET_ENOTFOUND) return rc;
+    old->exists = !rc;
+    if (!rc) old->owner_id = t.user_id;
+    req->found = old;
+    return 0;
+}
+
+// A transaction to change a template with. NULL: return *rc.
+static struct db_tx *begin_template(struct http_request *req, bool must_exist, int *rc,
+                                    det_err *err)
 {
     struct master *m = req->user;
-    struct config_template t;
-    int rc = db_template_find(m->reader, template_name(req), req->arena, &t, err);
-    if (!rc) *owner_id = t.user_id;
-    return rc ? rc : auth_may_change(req, t.user_id, err);
+    const struct old_template *old = req->found;
+    int64_t id = api_hash(m, http_param(req, "name"));
+    *rc = 0;
+    if (settle_is_stale(m, SETTLE_TEMPLATE, id, old->read_at))
+        *rc = api_again(req);
+    else if (!old->exists && must_exist)
+        *rc = det_fail(err, DET_ENOTFOUND, "there is no template '%.60s'", template_name(req));
+    else if (!old->exists || !(*rc = auth_may_change(req, old->owner_id, err))) {
+        struct db_tx *tx = api_begin(req, rc, err);
+        if (tx) settle_begin(m, SETTLE_TEMPLATE, id);
+        return tx;
+    }
+    return NULL;
 }
 
 static int put_template(struct http_request *req, det_err *err)
 {
     const struct template_body *body = req->input;
-    struct config_template t = {.name = template_name(req),
-                                .config = body->config,
-                                .user_id = identity_of(req)->session.user_id};
-    int rc = find_owner(req, &t.user_id, err);
-    if (rc && rc != DET_ENOTFOUND) return rc;
-    struct db_tx *tx = api_begin(req, &rc, err);
+    const struct old_template *old = req->found;
+    const struct config_template t = {.name = template_name(req),
+                                      .config = body->config,
+                                      .user_id = old->exists ? old->owner_id
+                                                             : identity_of(req)->session.user_id};
+    int rc;
+    struct db_tx *tx = begin_template(req, false, &rc, err);
     if (!tx) return rc;
     db_template_save(tx, &t);
     return api_finish(req, tx, 0, NULL);
@@ -288,29 +390,30 @@ static int put_template(struct http_request *req, det_err *err)
 
 static int delete_template(struct http_request *req, det_err *err)
 {
-    int64_t owner_id;
-    int rc = find_owner(req, &owner_id, err);
-    if (rc) return rc;
-    struct db_tx *tx = api_begin(req, &rc, err);
+    int rc;
+    struct db_tx *tx = begin_template(req, true, &rc, err);
     if (!tx) return rc;
     db_template_delete(tx, template_name(req));
     return api_finish(req, tx, 0, NULL);
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/api/v1/jobs", .handle = list_jobs, .summary = "The queue, in order."},
+    {HTTP_GET, "/api/v1/jobs", .handle = list_jobs, .query = &slice_table,
+     .summary = "The queue, in order."},
     {HTTP_PATCH, "/api/v1/jobs/{job}", .handle = patch_job, .input = &job_body_table,
      .summary = "Changes a job's place in the queue."},
-    {HTTP_GET, "/api/v1/slots", .handle = list_slots, .summary = "Slots and who has them."},
+    {HTTP_GET, "/api/v1/slots", .handle = list_slots, .query = &slice_table,
+     .summary = "Slots and who has them."},
     {HTTP_POST, "/api/v1/slots/{slot:int}/enable", .auth = HTTP_AUTH_ADMIN, .handle = enable_slot,
      .summary = "Lets a slot take work."},
     {HTTP_POST, "/api/v1/slots/{slot:int}/disable", .auth = HTTP_AUTH_ADMIN, .handle = disable_slot,
      .summary = "Keeps new work from a slot."},
-    {HTTP_GET, "/api/v1/templates", .handle = list_templates, .summary = "Lists templates."},
-    {HTTP_GET, "/api/v1/templates/{name}", .handle = get_template, .summary = "Shows a template."},
-    {HTTP_PUT, "/api/v1/templates/{name}", .handle = put_template, .input = &template_body_table,
-     .summary = "Makes or replaces a template."},
-    {HTTP_DELETE, "/api/v1/templates/{name}", .handle = delete_template,
+    {HTTP_GET, "/api/v1/templates", .read = list_templates, .handle = feed_answer,
+     .query = &page_table, .summary = "Lists templates."},
+    {HTTP_GET, "/api/v1/templates/{name}", .read = get_template, .summary = "Shows a template."},
+    {HTTP_PUT, "/api/v1/templates/{name}", .read = read_template, .handle = put_template,
+     .input = &template_body_table, .summary = "Makes or replaces a template."},
+    {HTTP_DELETE, "/api/v1/templates/{name}", .read = read_template, .handle = delete_template,
      .summary = "Deletes a template."},
 };
 

@@ -15,19 +15,70 @@ static struct live_experiment *find_live(struct http_request *req)
     return set_find(&m->experiments, http_param_int(req, "experiment"));
 }
 
-// An experiment that has ended: the event either changes nothing, or is refused with words.
+// The record of an experiment that has ended.
+struct ended {
+    uint64_t read_at; // see settle_now()
+    struct experiment row;
+};
+
+static int read_ended(struct http_request *req, det_err *err)
+{
+    struct ended *x = arena_alloc(req->arena, sizeof *x);
+    x->read_at = settle_now(req->user);
+    req->found = x;
+    return db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, &x->row,
+                              err);
+}
+
+// What was read, if that still counts. NULL: return *rc.
+static struct experiment *find_ended(struct http_request *req, int *rc)
+{
+    const struct master *m = req->user;
+    struct ended *x = req->found;
+    int64_t id = http_param_int(req, "experiment");
+    if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) {
+        *rc = api_again(req);
+        req->found = NULL;
+        return NULL;
+    }
+    if (x && !settle_is_stale(m, SETTLE_EXPERIMENT, id, x->read_at)) return &x->row;
+    *rc = http_read(req, read_ended);
+    return NULL;
+}
+
+// The event either changes nothing, or is refused with words.
 static int do_ended(struct http_request *req, enum experiment_event event, det_err *err)
 {
-    struct master *m = req->user;
-    struct experiment row;
     enum run_state next;
-    int64_t id = http_param_int(req, "experiment");
-    if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) return api_again(req);
-    int rc = db_experiment_find(m->reader, id, req->arena, &row, err);
-    if (!rc) rc = auth_may_change(req, row.user_id, err);
-    if (!rc) rc = experiment_step(row.state, event, &next, err);
+    int rc;
+    const struct experiment *row = find_ended(req, &rc);
+    if (!row) return rc;
+    rc = auth_may_change(req, row->user_id, err);
+    if (!rc) rc = experiment_step(row->state, event, &next, err);
     if (!rc) http_reply_empty(req);
     return rc;
+}
+
+static void answer_empty(void *ctx, int code, const det_err *err)
+{
+    if (code)
+        http_reply_error(ctx, err);
+    else
+        http_reply_empty(ctx);
+}
+
+// It had no processes: who has killed it and looks at it then sees that it has ended.
+static void on_ending(void *ctx, int code, const det_err *err)
+{
+    struct http_request *req = ctx;
+    struct master *m = req->user;
+    struct live_experiment *e = find_live(req);
+    if (code)
+        http_reply_error(req, err);
+    else if (e && e->ends)
+        experiment_await_end(e, req);
+    else
+        db_tx_submit(db_tx_new(m->db), answer_empty, req);
 }
 
 static int do_event(struct http_request *req, enum experiment_event event, det_err *err)
@@ -39,8 +90,9 @@ static int do_event(struct http_request *req, enum experiment_event event, det_e
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     rc = experiment_do(e, event, NULL, tx, err);
-    if (!rc) experiment_settle(e, tx);
-    return api_finish(req, tx, rc, NULL);
+    if (rc) return api_finish(req, tx, rc, NULL);
+    experiment_settle(e);
+    return e->ends ? api_finish_must(req, tx, on_ending, req) : api_finish(req, tx, 0, NULL);
 }
 
 static int activate(struct http_request *req, det_err *err)
@@ -70,26 +122,22 @@ struct edit {
     struct experiment *row;
     struct arena *arena; // of its texts
     struct live_experiment *live;
-    struct experiment copy;
     struct db_tx *tx;
 };
 
 // Non-zero, or no transaction: return it.
 static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
 {
-    struct master *m = req->user;
     int rc = 0;
     *edit = (struct edit){.live = find_live(req), .arena = req->arena};
     if (edit->live) {
         edit->row = &edit->live->row;
         edit->arena = &edit->live->arena;
     } else {
-        int64_t id = http_param_int(req, "experiment");
-        if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) return api_again(req);
-        rc = db_experiment_find(m->reader, id, req->arena, &edit->copy, err);
-        edit->row = &edit->copy;
+        edit->row = find_ended(req, &rc);
+        if (!edit->row) return rc;
     }
-    if (!rc) rc = auth_may_change(req, edit->row->user_id, err);
+    rc = auth_may_change(req, edit->row->user_id, err);
     if (!rc) edit->tx = api_begin(req, &rc, err);
     return rc;
 }
@@ -160,9 +208,15 @@ struct patch {
     struct resources_body resources;
 };
 
+static void check_name(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *name = *(const char *const *)member;
+    if (!name[strspn(name, " \t\r\n")]) field_error(ctx, value, "must not be empty");
+}
+
 #define F(kind, member, ...) .type = kind, .offset = offsetof(struct patch, member), __VA_ARGS__
 static const struct field patch_fields[] = {
-    {.name = "name", F(FIELD_STR, name, .help = "Name.")},
+    {.name = "name", F(FIELD_STR, name, .check = check_name, .help = "Name.")},
     {.name = "description", F(FIELD_STR, description, .help = "Description.")},
     {.name = "notes", F(FIELD_STR, notes, .help = "Notes.")},
     {.name = "labels", F(FIELD_LIST, labels, .item = &text_item, .help = "All labels.")},
@@ -210,7 +264,8 @@ static int set_max_slots(struct edit *edit, const struct opt_int *max_slots, det
     if (e->row.kind == EXPERIMENT_GENERIC)
         return det_fail(err, DET_EINVAL, "a job has one trial; its slots are resources.slots");
     e->cfg.resources.max_slots = *max_slots;
-    return create_save_config(e, edit->tx, err);
+    create_save_config(e, edit->tx);
+    return 0;
 }
 
 static void set_resources(struct edit *edit, const struct resources_body *r)

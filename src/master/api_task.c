@@ -3,7 +3,7 @@
 #include "master/routes.h"
 
 #include "base/mem.h"
-#include "master/reports.h"
+#include "master/batch.h"
 #include "sys/clock.h"
 #include <math.h>
 
@@ -118,7 +118,7 @@ static int post_completed(struct http_request *req, det_err *err)
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     rc = report_completed(t, body->op.length, body->metric, tx, err);
-    if (!rc) experiment_settle(e, tx);
+    if (!rc) experiment_settle(e);
     return api_finish(req, tx, rc, NULL);
 }
 
@@ -194,7 +194,7 @@ static const struct field metrics_fields[] = {
      .offset = offsetof(struct metrics_body, reports),
      .item = &report_item,
      .required = true,
-     .help = "Any number of them, in order."},
+     .help = "Up to 10000 of them, in order."},
 };
 static const struct field_table metrics_table = {.size = sizeof(struct metrics_body),
                                                  FIELD_ROWS(metrics_fields)};
@@ -203,10 +203,10 @@ static const struct metric_report *reports_of(struct http_request *req)
 {
     const struct metrics_body *body = req->input;
     size_t n = body->reports.n;
-    struct metric_report *all = arena_array(req->arena, n, sizeof *all);
+    struct metric_report *all = arena_array(req->arena, n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         const struct report_body *r = &body->reports.items[i];
-        all[i] = (struct metric_report){.trial_id = own_trial(req)->row.id,
+        all[i] = (struct metric_report){.trial_id = identity_of(req)->session.trial_id,
                                         .run_id = body->run_id,
                                         .group = r->group,
                                         .steps_completed = r->steps,
@@ -216,48 +216,51 @@ static const struct metric_report *reports_of(struct http_request *req)
     return all;
 }
 
-static void take_metrics_again(void *ctx, int code, const det_err *err);
-
-static int take_metrics(struct http_request *req, bool all_durable, det_err *err)
+// By any thread.
+static int prepare_metrics(struct http_request *req, det_err *err)
 {
     const struct metrics_body *body = req->input;
-    struct live_trial *t = own_trial(req);
-    bool again = false;
-    size_t n = body->reports.n, n_done;
-    int rc;
-    struct db_tx *tx = api_begin_items(req, n, &n_done, &rc, err);
-    if (!tx) return rc;
-    const struct metric_report *all = reports_of(req);
-    rc = report_check_batch(t, all + n_done, n - n_done, err);
-    for (size_t i = n_done; !rc && !again && i < n; i++)
-        rc = report_check(t, &all[i], all_durable, &again, err);
-    if (!rc && again) {
-        db_tx_submit(tx, take_metrics_again, req);
-        identity_of(req)->waits = true;
-        return http_later(req);
-    }
-    for (size_t i = n_done; !rc && i < n; i++)
-        rc = report_metrics(t, &all[i], tx, err);
-    if (!rc) {
-        db_trial_advance(tx, t->row.id, t->row.total_batches);
-        experiment_settle(t->experiment, tx);
-    }
-    return api_finish(req, tx, rc, NULL);
+    struct master *m = req->user;
+    struct batch *b;
+    int rc = batch_prepare(req, reports_of(req), body->reports.n, &b, err);
+    if (rc) return rc;
+    batch_encode(b, m->db, 0);
+    req->found = b;
+    req->drop = batch_free;
+    return 0;
 }
 
-// All that was submitted before is durable now.
-static void take_metrics_again(void *ctx, int code, const det_err *why)
+static int read_metrics(struct http_request *req, det_err *err)
 {
-    struct http_request *req = ctx;
-    det_err err = *why;
-    if (!code) code = api_authenticate_again(req, &err);
-    if (!code) code = take_metrics(req, true, &err);
-    if (code) http_reply_error(req, &err);
+    return batch_read(req->found, req->reader, req->arena, err);
 }
 
 static int post_metrics(struct http_request *req, det_err *err)
 {
-    return take_metrics(req, false, err);
+    const struct metrics_body *body = req->input;
+    struct master *m = req->user;
+    struct live_trial *t = own_trial(req);
+    size_t n = body->reports.n, n_done;
+    bool must_read;
+    int rc = 0;
+    if (!req->found && n > BATCH_SMALL) return http_read(req, prepare_metrics);
+    if (!req->found) rc = prepare_metrics(req, err);
+    if (rc) return rc;
+    struct batch *b = req->found;
+    struct db_tx *tx = api_begin_items(req, n, &n_done, &rc, err);
+    if (!tx) return rc;
+    db_tx_free(tx); // the batch has its own
+    rc = batch_check(b, t, n_done, &must_read, err);
+    if (rc) return rc;
+    if (must_read) {
+        if (batch_may_read(b, t)) return http_read(req, read_metrics);
+        batch_ask(b, t, req->arena);
+        return api_again(req);
+    }
+    if (!batch_is_encoded(b, n_done)) batch_encode(b, m->db, n_done);
+    tx = batch_take(b, t, n_done);
+    experiment_settle(t->experiment);
+    return api_finish(req, tx, 0, NULL);
 }
 
 // --- state

@@ -1,13 +1,14 @@
 // Unit api_trial.c: routes about trials, for people: finding, describing, killing; their metrics.
 #include "master/routes.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
+#include "master/feed.h"
 #include <math.h>
 
 static int find_row(struct http_request *req, struct trial *out, det_err *err)
 {
-    struct master *m = req->user;
-    return db_trial_find(m->reader, http_param_int(req, "trial"), req->arena, out, err);
+    return db_trial_find(req->reader, http_param_int(req, "trial"), req->arena, out, err);
 }
 
 // --- lists
@@ -93,13 +94,12 @@ static void put_summaries(struct json_writer *w, const struct db_list *list)
 
 static int get_trial(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
     struct trial row;
     struct db_list summaries;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     int rc = find_row(req, &row, err);
-    if (!rc) rc = db_metric_summaries(m->reader, row.id, req->arena, &summaries, err);
+    if (!rc) rc = db_metric_summaries(req->reader, row.id, req->arena, &summaries, err);
     if (rc) return rc;
     json_init(&w, &out, 0);
     json_open_map(&w);
@@ -111,23 +111,27 @@ static int get_trial(struct http_request *req, det_err *err)
     return 0;
 }
 
+// It has ended: nothing to do, if it ever was.
+static int kill_ended(struct http_request *req, det_err *err)
+{
+    struct trial row;
+    int rc = find_row(req, &row, err);
+    if (!rc) http_reply_empty(req);
+    return rc;
+}
+
 static int kill_trial(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     struct live_trial *t = set_find(&m->trials, http_param_int(req, "trial"));
-    struct trial row;
-    if (!t) { // it has ended: nothing to do, if it ever was
-        int rc = find_row(req, &row, err);
-        if (!rc) http_reply_empty(req);
-        return rc;
-    }
+    if (!t) return http_read(req, kill_ended);
     int rc = auth_may_change(req, t->experiment->row.user_id, err);
     if (rc) return rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     struct live_experiment *e = t->experiment;
     trial_do(t, TRIAL_KILL, tx);
-    experiment_settle(e, tx);
+    experiment_settle(e);
     return api_finish(req, tx, 0, NULL);
 }
 
@@ -135,7 +139,7 @@ static int kill_trial(struct http_request *req, det_err *err)
 
 struct metrics_query {
     const char *group, *name;
-    int64_t after, limit, max_points;
+    int64_t after, limit, offset, max_points;
 };
 
 #define F(kind, member, ...) \
@@ -144,24 +148,77 @@ struct metrics_query {
 static const struct field metrics_fields[] = {
     {.name = "group", F(FIELD_STR, group, .help = "Only of this group.")},
     {.name = "after", F(FIELD_INT, after, .def = "-1", .help = "Only of later steps.")},
+    {.name = "offset", F(FIELD_INT, offset, FIELD_MIN(0), .help = "How many to pass over.")},
     {.name = "limit",
-     F(FIELD_INT, limit, .def = "1000", FIELD_RANGE(1, 100000),
-       .help = "How many reports at most.")},
+     F(FIELD_INT, limit, .def = "1000", FIELD_MIN(-1),
+       .help = "How many reports about: those of the last step are complete; -1: all.")},
 };
 static const struct field_table metrics_table = {.size = sizeof(struct metrics_query),
                                                  FIELD_ROWS(metrics_fields)};
 
+enum { REPORTS_AT_ONCE = 500 };
+
+struct reports {
+    struct db_metrics from;
+    int64_t n_left, last; // step of the last one that was sent
+    struct json_writer w;
+};
+
+static int put_reports(struct feed *f, struct db_reader *r, det_err *err)
+{
+    struct reports *s = f->source;
+    struct arena arena = ARENA_INIT, record = ARENA_INIT;
+    struct db_list list = {0};
+    int rc = db_metrics_page(r, &s->from, MIN(s->n_left, REPORTS_AT_ONCE), &arena, &list, err);
+    const struct metric_report *all = list.items;
+    for (size_t i = 0; !rc && i < list.n; i++) {
+        api_put_record(&s->w, &record, &metric_report_table, &all[i]);
+        arena_done(&record);
+    }
+    if (list.n) s->last = all[list.n - 1].steps_completed;
+    s->n_left -= MIN(s->n_left, (int64_t)list.n);
+    arena_done(&arena);
+    return rc;
+}
+
+static int next_reports(struct feed *f, struct db_reader *r, det_err *err)
+{
+    struct reports *s = f->source;
+    int rc = 0;
+    if (!s->w.out) {
+        json_init(&s->w, &f->out, 0);
+        json_open_map(&s->w);
+        json_key(&s->w, "metrics");
+        json_open_list(&s->w);
+    }
+    do {
+        rc = put_reports(f, r, err);
+    } while (!rc && s->n_left && s->from.has_more && f->out.len < FEED_PIECE_BYTES);
+    if (rc || (s->n_left && s->from.has_more)) return rc;
+    json_close(&s->w);
+    const char *next = arena_printf(&f->arena, "%lld", (long long)s->last);
+    api_put_pagination(&s->w, -1, s->from.has_more ? next : NULL);
+    json_close(&s->w);
+    f->state = FEED_ENDS;
+    return 0;
+}
+
 static int get_metrics(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
     const struct metrics_query *q = req->query;
-    struct db_list list = {0};
-    int rc = db_metrics_list(m->reader, http_param_int(req, "trial"), q->group, q->after, q->limit,
-                             req->arena, &list, err);
+    struct trial row;
+    int rc = find_row(req, &row, err);
     if (rc) return rc;
-    list.total = (int64_t)list.n;
-    api_reply_list(req, "metrics", &metric_report_table, &list, "stepsCompleted");
-    return 0;
+    struct feed *f = feed_new(req, &(struct feed_opts){.next = next_reports});
+    struct reports *s = arena_alloc(&f->arena, sizeof *s);
+    s->from = (struct db_metrics){.trial_id = row.id,
+                                  .group = q->group ? arena_strdup(&f->arena, q->group) : NULL,
+                                  .after = q->after,
+                                  .skip = q->offset,
+                                  .arena = &f->arena};
+    s->n_left = q->limit < 0 ? INT64_MAX : q->limit;
+    f->source = s;
+    return feed_begin(f, err);
 }
 
 static const struct field series_fields[] = {
@@ -175,81 +232,55 @@ static const struct field series_fields[] = {
 static const struct field_table series_table = {.size = sizeof(struct metrics_query),
                                                 FIELD_ROWS(series_fields)};
 
-// Long series take a while: they are read in the background.
-struct series {
-    struct http_request *req;
-    struct db *db;
-    struct db_list points;
-    int rc;
-    det_err err;
-};
-
-static void read_series(void *ctx)
+static void put_points(struct json_writer *w, const struct db_list *points)
 {
-    struct series *s = ctx;
-    const struct metrics_query *q = s->req->query;
-    const struct metric_report which = {.trial_id = http_param_int(s->req, "trial"),
-                                        .group = q->group};
-    struct db_reader *reader = NULL;
-    s->rc = db_reader_open(s->db, &reader, &s->err);
-    if (!s->rc)
-        s->rc = db_metric_series(reader, &which, q->name, q->max_points, s->req->arena, &s->points,
-                                 &s->err);
-    db_reader_close(reader);
-}
-
-static void answer_series(void *ctx)
-{
-    struct series *s = ctx;
-    const struct metric_point *p = s->points.items;
-    struct buf out = BUF_INIT(API_MAX_REPLY);
-    struct json_writer w;
-    if (s->rc) {
-        http_reply_error(s->req, &s->err);
-        return;
+    const struct metric_point *p = points->items;
+    json_open_list(w);
+    for (size_t i = 0; i < points->n; i++) {
+        json_open_list(w);
+        json_put_int(w, p[i].steps);
+        json_put_double(w, (double)p[i].time_us / 1e6);
+        json_put_double(w, p[i].value);
+        json_close(w);
     }
-    json_init(&w, &out, 0);
-    json_open_map(&w);
-    json_key(&w, "total");
-    json_put_int(&w, s->points.total);
-    json_key(&w, "data");
-    json_open_list(&w);
-    for (size_t i = 0; i < s->points.n; i++) {
-        json_open_list(&w);
-        json_put_int(&w, p[i].steps);
-        json_put_double(&w, (double)p[i].time_us / 1e6);
-        json_put_double(&w, p[i].value);
-        json_close(&w);
-    }
-    json_close(&w);
-    json_close(&w);
-    http_reply_json(s->req, 200, &out);
+    json_close(w);
 }
 
 static int get_series(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
-    struct series *s = arena_alloc(req->arena, sizeof *s);
-    (void)err;
-    s->req = req;
-    s->db = m->db;
-    worker_run(m->worker, read_series, answer_series, s);
-    return http_later(req);
+    const struct metrics_query *q = req->query;
+    const struct metric_report which = {.trial_id = http_param_int(req, "trial"),
+                                        .group = q->group};
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    struct db_list points = {0};
+    int rc =
+        db_metric_series(req->reader, &which, q->name, q->max_points, req->arena, &points, err);
+    if (rc) return rc;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "total");
+    json_put_int(&w, points.total);
+    json_key(&w, "data");
+    put_points(&w, &points);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
 }
 
 #define AT "/api/v1/trials/{trial:int}"
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/api/v1/experiments/{experiment:int}/trials", .handle = list_trials,
-     .query = &list_table, .summary = "Lists the trials of an experiment."},
-    {HTTP_GET, AT, .auth = HTTP_AUTH_ANY, .handle = get_trial,
+    {HTTP_GET, "/api/v1/experiments/{experiment:int}/trials", .read = list_trials,
+     .handle = feed_answer, .query = &list_table, .summary = "Lists the trials of an experiment."},
+    {HTTP_GET, AT, .auth = HTTP_AUTH_ANY, .read = get_trial,
      .summary = "Describes a trial, with a summary of its metrics."},
-    {HTTP_GET, AT "/allocations", .handle = list_allocations, .query = &page_table,
-     .summary = "Lists the runs of a trial."},
+    {HTTP_GET, AT "/allocations", .read = list_allocations, .handle = feed_answer,
+     .query = &page_table, .summary = "Lists the runs of a trial."},
     {HTTP_POST, AT "/kill", .handle = kill_trial, .summary = "Ends a trial at once."},
-    {HTTP_GET, AT "/metrics", .auth = HTTP_AUTH_ANY, .handle = get_metrics, .query = &metrics_table,
-     .summary = "Reports of a trial, by step."},
-    {HTTP_GET, AT "/series", .handle = get_series, .query = &series_table,
+    {HTTP_GET, AT "/metrics", .auth = HTTP_AUTH_ANY, .read = get_metrics, .handle = feed_answer,
+     .query = &metrics_table, .summary = "Reports of a trial, by step."},
+    {HTTP_GET, AT "/series", .read = get_series, .query = &series_table,
      .summary = "One metric over steps, [step, unix time, value], thinned out for a chart."},
 };
 

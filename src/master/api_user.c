@@ -2,7 +2,10 @@
 // hashed with argon2id, in the background; guessing is slowed down.
 #include "master/routes.h"
 
+#include "base/assert.h"
 #include "base/utf8.h"
+#include "master/feed.h"
+#include "master/isolation.h"
 #include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -47,9 +50,10 @@ struct login {
 static const char dummy_hash[] = "$argon2id$v=19$m=65536,t=2,p=1$+wKJP94lwGVVtgKRGE9JW"
                                  "A$0y2TJm3thekH6xzDzKeevb7X3WQgFeLAee3cTHK2QyQ";
 
-static void verify(void *ctx)
+static void verify(void *ctx, void *own)
 {
     struct login *l = ctx;
+    (void)own;
     l->good = !crypto_pwhash_str_verify(l->hash, l->password, strlen(l->password)) && l->known;
 }
 
@@ -59,6 +63,7 @@ static void on_session(void *ctx, int code, const det_err *err)
     struct buf out = BUF_INIT(1 << 16);
     struct json_writer w;
     if (code) {
+        session_end(l->req->user, auth_hash(l->req->user, l->token, l->req->arena), NULL);
         http_reply_error(l->req, err);
         return;
     }
@@ -72,11 +77,22 @@ static void on_session(void *ctx, int code, const det_err *err)
     http_reply_json(l->req, 200, &out);
 }
 
+// While the password was hashed: it may be another one now, and must not open a session any more.
+static bool has_changed(const struct master *m, const struct user *row)
+{
+    const struct user *now = user_find(m, row->id);
+    return settle_is_pending(m, SETTLE_USER, row->id) || now->modified_us != row->modified_us;
+}
+
 static void verified(void *ctx)
 {
     struct login *l = ctx;
     struct master *m = l->req->user;
     det_err err;
+    if (l->known && has_changed(m, &l->user)) {
+        api_begin_again(l->req);
+        return;
+    }
     if (!l->good) {
         log_warn("a login as '%.60s' from %s failed", l->username, http_peer(l->req));
         det_fail(&err, DET_EAUTH, "the name or the password is wrong");
@@ -84,11 +100,24 @@ static void verified(void *ctx)
         return;
     }
     throttle_was_right(m->throttle, &l->guess);
-    const struct session session = {.user_id = l->user.id,
-                                    .expires_us = clock_unix_us() + session_us};
     struct db_tx *tx = db_tx_new(m->db);
-    l->token = auth_new_session(m, &session, l->req->arena, tx);
+    int64_t expires_us = clock_unix_us() + session_us;
+    l->token = auth_new_session(m, l->user.id, expires_us, l->req->arena, tx);
     db_tx_submit(tx, on_session, l);
+}
+
+// Of whom the password would be.
+static int find_password(struct http_request *req, det_err *err)
+{
+    const struct login_body *body = req->input;
+    struct login *l = arena_alloc(req->arena, sizeof *l);
+    (void)err;
+    l->known = !db_user_find_name(req->reader, body->username, req->arena, &l->user, NULL) &&
+               l->user.active &&
+               !db_password_find(req->reader, l->user.id, req->arena, &l->hash, NULL);
+    if (!l->known) l->hash = dummy_hash;
+    req->found = l;
+    return 0;
 }
 
 // Before the password is looked at: those that are tried at the same time count, too.
@@ -108,7 +137,7 @@ static int post_login(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     const struct login_body *body = req->input;
-    struct login *l = arena_alloc(req->arena, sizeof *l);
+    struct login *l = req->found;
     l->req = req;
     l->username = body->username;
     l->password = body->password;
@@ -116,11 +145,7 @@ static int post_login(struct http_request *req, det_err *err)
         return det_fail(err, DET_EINVAL, "a password has at most %d bytes", MAX_PASSWORD_BYTES);
     int rc = count_guess(req, l->username, &l->guess, err);
     if (rc) return rc;
-    l->known = !db_user_find_name(m->reader, l->username, req->arena, &l->user, NULL) &&
-               l->user.active &&
-               !db_password_find(m->reader, l->user.id, req->arena, &l->hash, NULL);
-    if (!l->known) l->hash = dummy_hash;
-    worker_run(m->worker, verify, verified, l);
+    worker_run(m->workers[WORK_HASH], &(struct work){verify, verified, l, api_who(req)});
     return http_later(req);
 }
 
@@ -130,7 +155,7 @@ static int post_logout(struct http_request *req, det_err *err)
     int rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    db_session_delete(tx, auth_hash(m, http_token(req), req->arena));
+    session_end(m, auth_hash(m, http_token(req), req->arena), tx);
     return api_finish(req, tx, 0, NULL);
 }
 
@@ -143,15 +168,27 @@ static int get_me(struct http_request *req, det_err *err)
     return 0;
 }
 
+struct page_query {
+    struct api_page page;
+};
+
+static const struct field page_fields[] = {API_PAGE_FIELDS(struct page_query, page)};
+static const struct field_table page_table = {.size = sizeof(struct page_query),
+                                              FIELD_ROWS(page_fields)};
+
+static int find_users(struct db_reader *r, const struct db_filter *filter,
+                      const struct db_page *page, struct arena *a, struct db_list *out,
+                      det_err *err)
+{
+    (void)filter;
+    return db_users_list(r, page, a, out, err);
+}
+
 static int list_users(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
-    struct db_list list = {0};
-    int rc = db_users_list(m->reader, NULL, req->arena, &list, err);
-    if (rc) return rc;
-    list.total = (int64_t)list.n;
-    api_reply_list(req, "users", &user_table, &list, "id");
-    return 0;
+    static const struct api_list what = {"users", &user_table, "id", find_users, NULL};
+    const struct page_query *q = req->query;
+    return api_list(req, &what, &(struct db_filter){0}, &q->page, err);
 }
 
 struct user_body {
@@ -195,9 +232,10 @@ struct account {
     bool hashed;
 };
 
-static void hash_password(void *ctx)
+static void hash_password(void *ctx, void *own)
 {
     struct account *a = ctx;
+    (void)own;
     a->hashed =
         !crypto_pwhash_str(a->hash, a->password, strlen(a->password),
                            crypto_pwhash_OPSLIMIT_INTERACTIVE, crypto_pwhash_MEMLIMIT_INTERACTIVE);
@@ -206,10 +244,13 @@ static void hash_password(void *ctx)
 static void on_account(void *ctx, int code, const det_err *err)
 {
     struct account *a = ctx;
-    if (code)
+    if (code) {
         http_reply_error(a->req, err);
-    else
-        api_reply_record(a->req, "user", &user_table, &a->row);
+        return;
+    }
+    user_put(a->req->user, &a->row);
+    isolation_note_user(a->req->user, &a->row);
+    api_reply_record(a->req, "user", &user_table, &a->row);
 }
 
 static void save_account(void *ctx);
@@ -231,8 +272,11 @@ static int make_changes(struct account *a, det_err *err)
     if (a->password && !a->hashed)
         return det_fail(err, DET_ENOMEM, "there is no memory to hash the password");
     if (!c) return 0;
-    int rc = db_user_find(m->reader, a->row.id, a->req->arena, &a->row, err);
-    if (rc) return rc;
+    const struct user *now = user_find(m, a->row.id);
+    ASSERT(now);
+    a->row = *now;
+    a->row.username = arena_strdup(a->req->arena, now->username);
+    if (now->display_name) a->row.display_name = arena_strdup(a->req->arena, now->display_name);
     if (c->username) a->row.username = c->username;
     if (c->display_name) a->row.display_name = c->display_name;
     if (c->admin) a->row.admin = c->admin == TRI_TRUE;
@@ -259,7 +303,7 @@ static void save_account(void *ctx)
     settle_begin(m, SETTLE_USER, a->row.id);
     db_user_save(tx, &a->row);
     if (a->password) db_password_save(tx, a->row.id, a->hash);
-    if (a->password || !a->row.active) db_sessions_delete_of_user(tx, a->row.id);
+    if (a->password || !a->row.active) sessions_end_of_user(m, a->row.id, tx);
     db_tx_submit(tx, on_account, a);
 }
 
@@ -270,7 +314,8 @@ static int change_account(struct http_request *req, struct account *a, det_err *
         return det_fail(err, DET_EINVAL, "a password has 8 to %d bytes", MAX_PASSWORD_BYTES);
     a->req = req;
     if (a->password)
-        worker_run(m->worker, hash_password, save_account, a);
+        worker_run(m->workers[WORK_HASH],
+                   &(struct work){hash_password, save_account, a, api_who(req)});
     else
         save_account(a);
     return http_later(req);
@@ -299,9 +344,13 @@ static int patch_user(struct http_request *req, det_err *err)
     const struct user_body *body = req->input;
     const struct identity *who = identity_of(req);
     struct account *a = arena_alloc(req->arena, sizeof *a);
-    int rc = db_user_find(m->reader, http_param_int(req, "user"), req->arena, &a->row, err);
-    if (!rc) rc = auth_may_change(req, a->row.id, err);
+    const struct user *user = user_find(m, http_param_int(req, "user"));
+    if (!user)
+        return det_fail(err, DET_ENOTFOUND, "there is no user %lld",
+                        (long long)http_param_int(req, "user"));
+    int rc = auth_may_change(req, user->id, err);
     if (rc) return rc;
+    a->row.id = user->id;
     if ((body->admin || body->active || body->username) && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may change this");
     rc = check_names(body, err);
@@ -312,11 +361,13 @@ static int patch_user(struct http_request *req, det_err *err)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_POST, "/api/v1/auth/login", .auth = HTTP_AUTH_NONE, .handle = post_login,
-     .input = &login_table, .summary = "Gives a token for a name and a password."},
+    {HTTP_POST, "/api/v1/auth/login", .auth = HTTP_AUTH_NONE, .read = find_password,
+     .handle = post_login, .input = &login_table,
+     .summary = "Gives a token for a name and a password."},
     {HTTP_POST, "/api/v1/auth/logout", .handle = post_logout, .summary = "Ends the session."},
     {HTTP_GET, "/api/v1/me", .handle = get_me, .summary = "Who is calling."},
-    {HTTP_GET, "/api/v1/users", .handle = list_users, .summary = "Lists users."},
+    {HTTP_GET, "/api/v1/users", .read = list_users, .handle = feed_answer, .query = &page_table,
+     .summary = "Lists users."},
     {HTTP_POST, "/api/v1/users", .auth = HTTP_AUTH_ADMIN, .handle = post_user,
      .input = &user_body_table, .summary = "Makes a user."},
     {HTTP_PATCH, "/api/v1/users/{user:int}", .handle = patch_user, .input = &user_body_table,

@@ -61,15 +61,33 @@ struct str auth_hash(const struct master *m, const char *token, struct arena *ar
     return (struct str){(const char *)hash, AUTH_HASH_BYTES};
 }
 
-const char *auth_new_session(struct master *m, const struct session *session, struct arena *arena,
-                             struct db_tx *tx)
+static const char *new_session(struct master *m, const struct session *session,
+                               struct live_allocation *a, struct arena *arena, struct db_tx *tx)
 {
     unsigned char random[TOKEN_BYTES];
     char *token = arena_alloc(arena, 2 * TOKEN_BYTES + 1);
     randombytes_buf(random, sizeof random);
     sodium_bin2hex(token, 2 * TOKEN_BYTES + 1, random, sizeof random);
-    db_session_save(tx, auth_hash(m, token, arena), session);
+    struct str hash = auth_hash(m, token, arena);
+    session_add(m, hash, session, a);
+    db_session_save(tx, hash, session);
     return token;
+}
+
+const char *auth_new_session(struct master *m, int64_t user_id, int64_t expires_us,
+                             struct arena *arena, struct db_tx *tx)
+{
+    const struct session session = {.user_id = user_id, .expires_us = expires_us};
+    session_end_oldest(m, user_id, tx);
+    return new_session(m, &session, NULL, arena, tx);
+}
+
+const char *auth_new_task_session(struct live_allocation *a, struct arena *arena, struct db_tx *tx)
+{
+    const struct live_experiment *e = a->trial->experiment;
+    const struct session session = {
+        .user_id = e->row.user_id, .allocation_id = a->row.id, .trial_id = a->row.trial_id};
+    return new_session(e->master, &session, a, arena, tx);
 }
 
 static bool has_param(const struct http_request *req, const char *name)
@@ -77,51 +95,6 @@ static bool has_param(const struct http_request *req, const char *name)
     const char *at = strstr(req->route->path, name);
     size_t n = strlen(name);
     return at && (at[n] == '}' || at[n] == ':' || at[n] == '*');
-}
-
-// --- tasks: they call often, so their sessions are kept in memory for as long as they run
-
-static int64_t session_number(const void *hash)
-{
-    int64_t number;
-    memcpy(&number, hash, sizeof number);
-    return number;
-}
-
-static void remember_session(struct master *m, struct live_allocation *a, struct str hash)
-{
-    if (a->session_known || set_find(&m->sessions, session_number(hash.ptr))) return;
-    memcpy(a->session_hash, hash.ptr, sizeof a->session_hash);
-    set_add(&m->sessions, session_number(a->session_hash), a);
-    a->session_known = true;
-}
-
-void auth_forget_session(struct master *m, struct live_allocation *a)
-{
-    if (a->session_known) set_remove(&m->sessions, session_number(a->session_hash));
-    a->session_known = false;
-}
-
-static bool find_known(struct master *m, struct str hash, struct identity *who)
-{
-    struct live_allocation *a = set_find(&m->sessions, session_number(hash.ptr));
-    if (!a || sodium_memcmp(a->session_hash, hash.ptr, sizeof a->session_hash) != 0) return false;
-    who->allocation = a;
-    who->trial = a->trial;
-    who->session = (struct session){.user_id = a->trial->experiment->row.user_id,
-                                    .allocation_id = a->row.id,
-                                    .trial_id = a->row.trial_id};
-    return true;
-}
-
-static int find_run(struct master *m, struct str hash, struct identity *who, det_err *err)
-{
-    who->trial = set_find(&m->trials, who->session.trial_id);
-    who->allocation = who->trial ? who->trial->allocation : NULL;
-    if (!who->allocation || !str_eqz(str_from(who->session.allocation_id), who->allocation->row.id))
-        return det_fail(err, DET_EAUTH, "the run that this token belongs to has ended");
-    remember_session(m, who->allocation, hash);
-    return 0;
 }
 
 // Whatever a route is about must be the task's own. A job may also read checkpoints of its user's
@@ -144,39 +117,55 @@ static int check_task(struct http_request *req, struct identity *who, enum http_
     return http_claim(req, who->session.user_id, true, err);
 }
 
+static const char *copy(const char *text, struct arena *arena)
+{
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
 static int check_user(struct http_request *req, struct identity *who, enum http_auth needed,
                       det_err *err)
 {
-    struct master *m = req->user;
-    int rc = db_user_find(m->reader, who->session.user_id, req->arena, &who->user, err);
-    if (rc || !who->user.active) return det_fail(err, DET_EAUTH, "the user is not active");
+    const struct user *user = user_find(req->user, who->session.user_id);
+    if (!user || !user->active) return det_fail(err, DET_EAUTH, "the user is not active");
+    who->user = *user;
+    who->user.username = copy(user->username, req->arena);
+    who->user.display_name = copy(user->display_name, req->arena);
     if (needed == HTTP_AUTH_TASK)
         return det_fail(err, DET_EDENIED, "only the task itself may call this");
-    if (needed == HTTP_AUTH_ADMIN && !who->user.admin)
+    if (needed == HTTP_AUTH_ADMIN && !user->admin)
         return det_fail(err, DET_EDENIED, "only an administrator may do this");
     return http_claim(req, who->user.id, who->is_local, err);
+}
+
+static void set_task(struct http_request *req, struct identity *who, struct live_allocation *a)
+{
+    who->allocation = a;
+    who->trial = a->trial;
+    who->session = (struct session){.user_id = a->trial->experiment->row.user_id,
+                                    .allocation_id = copy(a->row.id, req->arena),
+                                    .trial_id = a->row.trial_id};
 }
 
 int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
 {
     struct master *m = req->user;
-    struct identity *who = arena_alloc(req->arena, sizeof *who);
+    struct identity *who = req->identity ? req->identity : arena_alloc(req->arena, sizeof *who);
+    struct live_allocation *a;
     const char *token = http_token(req);
     if (!token)
         return det_fail(err, DET_EAUTH, "a token is needed: log in, or use the one of master.json");
-    struct str hash = auth_hash(m, token, req->arena);
     req->identity = who;
-    if (find_known(m, hash, who)) return check_task(req, who, needed, err);
-    int rc = db_session_find(m->reader, hash, req->arena, &who->session, err);
-    if (rc == DET_ENOTFOUND)
-        return det_fail(err, DET_EAUTH, "the token is not known; log in again");
-    if (rc) return rc;
-    if (who->session.expires_us && who->session.expires_us <= clock_unix_us())
+    *who = (struct identity){.key = who->key};
+    struct str hash = auth_hash(m, token, req->arena);
+    const struct session *session = session_find(m, hash, &a);
+    if (!session) return det_fail(err, DET_EAUTH, "the token is not known; log in again");
+    who->session = *session;
+    if (session->expires_us && session->expires_us <= clock_unix_us())
         return det_fail(err, DET_EAUTH, "the token has expired; log in again");
     who->is_local = !sodium_memcmp(hash.ptr, m->local_hash, sizeof m->local_hash);
-    if (!who->session.allocation_id) return check_user(req, who, needed, err);
-    rc = find_run(m, hash, who, err);
-    return rc ? rc : check_task(req, who, needed, err);
+    if (!a) return check_user(req, who, needed, err);
+    set_task(req, who, a);
+    return check_task(req, who, needed, err);
 }
 
 // --- what belongs to whom

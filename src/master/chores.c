@@ -52,7 +52,7 @@ static void do_some(void *ctx)
         experiment_tell_trials(e, tx);
     else if (wants_to_create(e))
         experiment_tell(e, &(struct search_event){.kind = SEARCH_GO_ON}, tx, NULL);
-    experiment_settle(e, tx); // e may be gone
+    experiment_settle(e);
     db_tx_submit_must(tx, on_durable, c);
 }
 

@@ -13,6 +13,8 @@
 #include "sys/clock.h"
 #include <math.h>
 
+enum { TRIALS_AT_ONCE = 1000 };
+
 // --- what may be different
 
 static const struct doc *read_json(struct arena *arena, struct str text)
@@ -62,36 +64,49 @@ static int continue_row(struct live_experiment *e, det_err *err)
     return 0;
 }
 
-int continue_find_earlier(struct live_experiment *e, det_err *err)
+// The latest run of a trial found out that its hyperparameters cannot be used.
+static int find_invalid(struct db_reader *r, struct live_trial *t, det_err *err)
 {
-    const struct db_filter filter = {.experiment_id = e->row.id};
+    const struct db_filter filter = {.trial_id = t->row.id};
+    const struct db_page latest = {.limit = 1, .sort = "runId", .descending = true};
     struct arena arena = ARENA_INIT;
     struct db_list list = {0};
-    int rc = db_trials_list(e->master->reader, &filter, NULL, &arena, &list, err);
-    const struct trial *rows = list.items;
-    for (size_t i = 0; !rc && i < list.n; i++)
-        if (!e->search || rows[i].number > search_n_trials(e->search))
-            set_add(&e->earlier, rows[i].number, trial_restore(e, &rows[i]));
+    int rc = db_allocations_list(r, &filter, &latest, &arena, &list, err);
+    const struct allocation *run = list.items;
+    t->was_invalid = !rc && list.n && run->run_id == t->row.run_id && run->invalid_hp;
     arena_done(&arena);
     return rc;
 }
 
-// --- from the first event
-
-static bool was_invalid(struct live_trial *t)
+static int add_earlier(struct live_experiment *e, struct db_reader *r, const struct trial *row,
+                       det_err *err)
 {
-    const struct db_filter filter = {.trial_id = t->row.id};
-    struct arena arena = ARENA_INIT;
-    struct db_list list = {0};
-    bool invalid = false;
-    if (!db_allocations_list(t->experiment->master->reader, &filter, NULL, &arena, &list, NULL)) {
-        const struct allocation *runs = list.items;
-        for (size_t i = 0; i < list.n; i++)
-            if (runs[i].run_id == t->row.run_id) invalid = runs[i].invalid_hp;
-    }
-    arena_done(&arena);
-    return invalid;
+    if (e->search && row->number <= search_n_trials(e->search)) return 0;
+    struct live_trial *t = trial_restore(e, r, row);
+    set_add(&e->earlier, t->row.number, t);
+    bool told = t->row.state == RUN_COMPLETED && isnan(t->row.searcher_metric);
+    return told ? find_invalid(r, t, err) : 0;
 }
+
+int continue_find_earlier(struct live_experiment *e, struct db_reader *r, det_err *err)
+{
+    const struct db_filter filter = {.experiment_id = e->row.id};
+    struct db_cursor cursor = {.is_set = false};
+    const struct db_page some = {.limit = TRIALS_AT_ONCE, .cursor = &cursor};
+    struct db_list list = {.n = TRIALS_AT_ONCE};
+    int rc = 0;
+    while (!rc && list.n == TRIALS_AT_ONCE) {
+        struct arena arena = ARENA_INIT;
+        rc = db_trials_list(r, &filter, &some, &arena, &list, err);
+        const struct trial *rows = list.items;
+        for (size_t i = 0; !rc && i < list.n; i++)
+            rc = add_earlier(e, r, &rows[i], err);
+        arena_done(&arena);
+    }
+    return rc;
+}
+
+// --- from the first event
 
 void continue_tell(struct live_trial *t, struct db_tx *tx)
 {
@@ -103,24 +118,11 @@ void continue_tell(struct live_trial *t, struct db_tx *tx)
     det_err ignored; // events are put off now, and logged if they are refused then
     if (isnan(t->row.searcher_metric)) {
         event.kind = SEARCH_EXITED;
-        event.reason = was_invalid(t) ? SEARCH_INVALID_HP : SEARCH_STOPPED;
+        event.reason = t->was_invalid ? SEARCH_INVALID_HP : SEARCH_STOPPED;
     }
     experiment_tell(e, &event, tx, &ignored);
     event.kind = SEARCH_CLOSED;
     experiment_tell(e, &event, tx, &ignored);
-}
-
-// Those that the search creates are taken from e->earlier; complete ones stay there.
-static int run_again(struct live_experiment *e, struct db_tx *tx, det_err *err)
-{
-    e->search = search_new(&e->cfg);
-    search_set_pace(e->search, CHORE_TRIALS);
-    int rc = experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err);
-    if (!rc && !e->trials.n && !search_has_more(e->search))
-        rc = det_fail(err, DET_ESTATE,
-                      "every trial of it is complete; continue it with more trials or a greater "
-                      "length, or fork it");
-    return rc;
 }
 
 // A longer search has nothing that is complete.
@@ -130,18 +132,29 @@ static void reopen_all(struct live_experiment *e)
         ((struct live_trial *)e->earlier.items[i].value)->row.state = RUN_CANCELED;
 }
 
-static int run_flat(struct live_experiment *e, const struct doc *before, const struct doc *now,
-                    struct db_tx *tx, det_err *err)
+static void begin_flat(struct live_experiment *e, const struct doc *before, const struct doc *now)
 {
     const struct doc *a = before ? doc_find(before, "searcher") : NULL;
     const struct doc *b = now ? doc_find(now, "searcher") : NULL;
     bool single = e->cfg.searcher.kind == SEARCHER_SINGLE;
     if (single || !a || !b || !is_same(a, b, "max_length")) reopen_all(e);
-    return run_again(e, tx, err);
+    e->search = search_new(&e->cfg);
+}
+
+// Those that the search creates are taken from e->earlier; complete ones stay there.
+static int run_again(struct live_experiment *e, struct db_tx *tx, det_err *err)
+{
+    int rc = experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err);
+    if (!rc && !e->trials.n && !search_has_more(e->search))
+        rc = det_fail(err, DET_ESTATE,
+                      "every trial of it is complete; continue it with more trials or a greater "
+                      "length, or fork it");
+    return rc;
 }
 
 // --- from where a person has stopped it
 
+// It is not scheduled before the experiment's trials are told its state (chores.c).
 static void take_up(struct live_experiment *e, struct live_trial *t, struct db_tx *tx)
 {
     set_remove(&e->earlier, t->row.number);
@@ -149,71 +162,86 @@ static void take_up(struct live_experiment *e, struct live_trial *t, struct db_t
     t->row.restarts = 0;
     t->row.end_us = 0;
     t->row.reason = NULL;
+    if (t->row.closing && !trial_has_work(t)) t->row.state = trial_step(RUN_ACTIVE, TRIAL_CLOSE);
     set_add(&e->trials, t->row.number, t);
-    trial_save(t, tx);
+    db_trial_save(tx, &t->row);
 }
 
-static int go_on(struct live_experiment *e, struct arena *arena, struct db_tx *tx, det_err *err)
+static int take_up_open(struct draft *d, struct db_reader *r, det_err *err)
 {
+    struct live_experiment *e = d->e;
     struct str snapshot;
-    int rc = db_searcher_find(e->master->reader, e->row.id, arena, &snapshot, err);
+    int rc = db_searcher_find(r, e->row.id, &e->arena, &snapshot, err);
     if (rc)
         return det_fail(err, DET_EUNSUPPORTED,
                         "a search by '%s' goes on only if it was canceled before its end; fork it",
                         e->row.searcher_type);
     e->search = search_restore(&e->cfg, snapshot, err);
     if (!e->search) return err->code;
-    search_set_pace(e->search, CHORE_TRIALS);
+    d->has_search = true;
+    d->tx = db_tx_new(e->master->db);
     for (size_t i = e->earlier.n; i-- > 0;) {
         struct live_trial *t = e->earlier.items[i].value;
-        if (search_has_open(e->search, t->row.number)) take_up(e, t, tx);
+        if (search_has_open(e->search, t->row.number)) take_up(e, t, d->tx);
     }
-    experiment_save(e, tx);
     return 0;
 }
 
-// Wishes of those that were taken up: the search does not repeat what it has said.
-static void react_all(struct live_experiment *e, struct db_tx *tx)
+// --- both
+
+// What it was and what it is to be, into d->e.
+static int read_both(struct draft *d, struct db_reader *r, struct str changes, det_err *err)
 {
-    size_t n = e->trials.n;
-    struct live_trial **all = xcalloc(n + 1, sizeof(struct live_trial *));
-    for (size_t i = 0; i < n; i++)
-        all[i] = e->trials.items[i].value;
-    for (size_t i = 0; i < n; i++) {
-        if (all[i]->row.closing && !trial_has_work(all[i]))
-            trial_do(all[i], TRIAL_CLOSE, tx);
-        else
-            trial_react(all[i], tx);
-    }
-    free(all);
+    struct live_experiment *e = d->e;
+    struct str stored = STR("");
+    int rc = db_config_find(r, e->row.id, &e->arena, &stored, &d->original, err);
+    const struct config_text below = {.source = "stored configuration", .text = stored};
+    const struct config_opts opts = {.source = "overrideConfig", .below = &below, .n_below = 1};
+    if (!rc) rc = create_read_config(e, changes, &opts, false, &d->diags, err);
+    const struct doc *before = rc ? NULL : read_json(d->arena, stored);
+    const struct doc *now = rc ? NULL : read_json(d->arena, str_from(e->config_json));
+    if (!rc) rc = check_changes(e, before, now, err);
+    if (!rc) rc = db_job_find(r, e->row.job_id, &e->arena, &e->job, err);
+    if (!rc) rc = continue_find_earlier(e, r, err);
+    if (rc) return rc;
+    if (!can_run_again(e->cfg.searcher.kind)) return take_up_open(d, r, err);
+    begin_flat(e, before, now);
+    return 0;
 }
 
-struct live_experiment *create_continue(struct master *m, const struct experiment *row,
-                                        struct str changes, struct diag_list *diags,
-                                        struct db_tx *tx, det_err *err)
+int draft_continue(struct master *m, struct db_reader *r, int64_t experiment_id, struct str changes,
+                   struct draft *d, det_err *err)
 {
-    struct live_experiment *e = experiment_new(m);
-    struct arena arena = ARENA_INIT;
-    struct str stored, original;
-    create_copy_row(e, row);
-    int rc = db_config_find(m->reader, row->id, &e->arena, &stored, &original, err);
-    if (!rc) rc = create_read_changed(e, changes, stored, diags, err);
-    const struct doc *before = rc ? NULL : read_json(&arena, stored);
-    const struct doc *now = rc ? NULL : read_json(&arena, str_from(e->config_json));
-    if (!rc) rc = check_changes(e, before, now, err);
-    if (!rc) rc = db_job_find(m->reader, row->job_id, &e->arena, &e->job, err);
-    if (!rc) rc = continue_row(e, err);
-    if (!rc) rc = continue_find_earlier(e, err);
-    if (!rc)
-        rc = can_run_again(e->cfg.searcher.kind) ? run_flat(e, before, now, tx, err)
-                                                 : go_on(e, &arena, tx, err);
-    if (!rc) {
-        db_config_save(tx, e->row.id, str_from(e->config_json), original);
-        db_job_save(tx, &e->job);
-        react_all(e, tx);
+    struct experiment row;
+    d->read_at = settle_now(m);
+    int rc = db_experiment_find(r, experiment_id, d->arena, &row, err);
+    if (rc) return rc;
+    d->e = experiment_new(m);
+    create_copy_row(d->e, &row);
+    rc = read_both(d, r, changes, err);
+    if (rc)
+        draft_free(d);
+    else
+        search_set_pace(d->e->search, CHORE_TRIALS);
+    return rc;
+}
+
+struct live_experiment *draft_go_on(struct draft *d, struct db_tx **tx, det_err *err)
+{
+    struct live_experiment *e = d->e;
+    if (continue_row(e, err)) return NULL;
+    if (d->tx) {
+        db_tx_free(*tx);
+        *tx = d->tx;
+        d->tx = NULL;
     }
-    arena_done(&arena);
-    if (!rc) return e;
-    experiment_free(e);
-    return NULL;
+    if (d->has_search)
+        experiment_save(e, *tx);
+    else if (run_again(e, *tx, err))
+        return NULL;
+    db_config_save(*tx, e->row.id, str_from(e->config_json), d->original);
+    db_job_save(*tx, &e->job);
+    e->untold = d->has_search; // its trials want slots, or have come to their end
+    d->e = NULL;
+    return e;
 }

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "master/isolation.h"
 #include "master/policy.h"
 #include "storage/storage.h"
 #include "sys/clock.h"
@@ -51,6 +52,7 @@ static void job_as_experiment(const struct job_config *job, struct exp_config *o
         .private = job->private,
         .entrypoint = job->entrypoint,
         .launch_layer = job->launch_layer,
+        .work_dir = job->work_dir,
         .hyperparameters = {.kind = HP_GROUP, .name = ""},
         .searcher = {.kind = SEARCHER_SINGLE, .smaller_is_better = true, .max_trials = 1},
         .resources = job->resources,
@@ -100,77 +102,129 @@ static int read_config(struct live_experiment *e, struct str text, const struct 
                     n, CONFIG_MAX_BYTES);
 }
 
-// Where its checkpoints go. That it can be written to is found out now and not after hours.
+// The first user has the directory that everybody had when there was only one; what tasks of others
+// write is kept apart, so that no task reaches the checkpoints of another user.
+static const char *default_storage(const struct live_experiment *e, struct arena *arena)
+{
+    enum { FIRST_USER = 1 };
+    const struct master *m = e->master;
+    bool is_old = e->row.id && e->row.id < m->user_storage_from;
+    if (is_old || e->row.user_id <= FIRST_USER) return m->checkpoint_dir;
+    return arena_printf(arena, "%s/users/%lld/checkpoints", m->data_dir, (long long)e->row.user_id);
+}
+
+// Where its checkpoints go.
+static const char *storage_dir(const struct live_experiment *e, struct arena *arena)
+{
+    const struct storage_config *s = &e->cfg.checkpoint_storage;
+    switch (s->kind) {
+    case STORAGE_DEFAULT:
+        return default_storage(e, arena);
+    case STORAGE_SHARED_FS:
+        if (s->storage_path && s->storage_path[0] == '/') return s->storage_path;
+        return arena_printf(arena, "%s/%s", s->host_path, s->storage_path ? s->storage_path : "");
+    case STORAGE_DIRECTORY:
+        return s->container_path;
+    default:
+        return NULL;
+    }
+}
+
+// That it can be written to is found out now and not after hours.
 static int choose_storage(struct live_experiment *e, det_err *err)
 {
     const struct storage_config *s = &e->cfg.checkpoint_storage;
     struct store *store = NULL;
-    int rc;
-    switch (s->kind) {
-    case STORAGE_DEFAULT:
-        e->checkpoint_dir = e->master->checkpoint_dir;
-        rc = store_open(e->checkpoint_dir, &store, err);
-        break;
-    case STORAGE_SHARED_FS:
-        e->checkpoint_dir = s->storage_path && s->storage_path[0] == '/'
-                                ? s->storage_path
-                                : arena_printf(&e->arena, "%s/%s", s->host_path,
-                                               s->storage_path ? s->storage_path : "");
-        rc = store_open_below(s->host_path, s->storage_path, &store, err);
-        break;
-    case STORAGE_DIRECTORY:
-        e->checkpoint_dir = s->container_path;
-        rc = store_open(e->checkpoint_dir, &store, err);
-        break;
-    default:
-        return det_fail(err, DET_EUNSUPPORTED,
-                        "checkpoint_storage: only shared_fs and directory are supported so far");
-    }
+    e->checkpoint_dir = storage_dir(e, &e->arena);
+    if (!e->checkpoint_dir) return storage_check(s, err);
+    int rc = s->kind == STORAGE_SHARED_FS
+                 ? store_open_below(s->host_path, s->storage_path, &store, err)
+                 : store_open(e->checkpoint_dir, &store, err);
     store_close(store);
     return rc ? det_wrap(err, "checkpoint_storage") : 0;
 }
 
-static int check_source(struct live_experiment *e, int64_t experiment_id,
+// Where the checkpoints of another experiment are.
+static int find_start_dir(struct live_experiment *e, struct db_reader *r, int64_t experiment_id,
+                          det_err *err)
+{
+    struct stored_at at;
+    int rc = create_find_storage(e->master, r, experiment_id, &e->arena, &at, err);
+    if (!rc && !str_eqz(str_from(at.dir), e->checkpoint_dir)) e->warm_start_dir = at.dir;
+    return rc;
+}
+
+static int check_source(struct live_experiment *e, struct db_reader *r, int64_t experiment_id,
                         const struct viewer *viewer, det_err *err)
 {
     struct experiment row;
-    int rc = db_experiment_find(e->master->reader, experiment_id, &e->arena, &row, err);
+    int rc = db_experiment_find(r, experiment_id, &e->arena, &row, err);
     if (rc || viewer_may_read(viewer, &row)) return rc;
     return det_fail(err, DET_EDENIED, "experiment %lld, whose checkpoint it is, is private",
                     (long long)experiment_id);
 }
 
 // A checkpoint that all trials start from. viewer NULL: it was found allowed before.
-static int choose_start(struct live_experiment *e, const struct viewer *viewer, det_err *err)
+static int choose_start(struct live_experiment *e, struct db_reader *r, const struct viewer *viewer,
+                        det_err *err)
 {
-    struct master *m = e->master;
     const struct searcher_config *s = &e->cfg.searcher;
     struct checkpoint c = {0};
-    struct trial t = {0};
+    struct trial t;
     int rc = 0;
     if (s->source_checkpoint_uuid) {
-        rc = db_checkpoint_find(m->reader, s->source_checkpoint_uuid, &e->arena, &c, err);
+        rc = db_checkpoint_find(r, s->source_checkpoint_uuid, &e->arena, &c, err);
         e->warm_start = s->source_checkpoint_uuid;
     } else if (s->source_trial_id.is_set) {
-        rc = db_trial_find(m->reader, s->source_trial_id.value, &e->arena, &t, err);
+        rc = db_trial_find(r, s->source_trial_id.value, &e->arena, &t, err);
         if (!rc && !t.latest_checkpoint)
             rc = det_fail(err, DET_ENOTFOUND, "trial %lld has no checkpoint", (long long)t.id);
         e->warm_start = rc ? NULL : t.latest_checkpoint;
+        if (!rc) c.experiment_id = t.experiment_id;
     }
-    int64_t source = c.experiment_id ? c.experiment_id : t.experiment_id;
-    if (!rc && source && viewer) rc = check_source(e, source, viewer, err);
+    if (!rc && c.experiment_id && viewer) rc = check_source(e, r, c.experiment_id, viewer, err);
+    if (!rc && e->warm_start) rc = find_start_dir(e, r, c.experiment_id, err);
     return rc ? det_wrap(err, "searcher") : 0;
 }
 
-int create_read_stored(struct live_experiment *e, struct str config, det_err *err)
+int create_read_config(struct live_experiment *e, struct str text, const struct config_opts *opts,
+                       bool lenient, struct diag_list *diags, det_err *err)
+{
+    struct str copy = {arena_strndup(&e->arena, text.ptr, text.len), text.len};
+    int rc = read_config(e, copy, opts, diags, err);
+    if (!rc) rc = policies_open(e, lenient, err);
+    return rc ? rc : choose_storage(e, err);
+}
+
+int create_read_stored(struct live_experiment *e, struct db_reader *r, struct str config,
+                       det_err *err)
 {
     struct diag_list diags = DIAG_INIT(&e->arena);
     const struct config_opts opts = {.source = "stored configuration"};
-    struct str text = {arena_strndup(&e->arena, config.ptr, config.len), config.len};
-    int rc = read_config(e, text, &opts, &diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    return rc ? rc : choose_start(e, NULL, err);
+    int rc = create_read_config(e, config, &opts, true, &diags, err);
+    return rc ? rc : choose_start(e, r, NULL, err);
+}
+
+int create_find_storage(struct master *m, struct db_reader *r, int64_t experiment_id,
+                        struct arena *arena, struct stored_at *out, det_err *err)
+{
+    struct live_experiment *e = experiment_new(m);
+    struct diag_list diags = DIAG_INIT(&e->arena);
+    const struct config_opts opts = {.source = "stored configuration"};
+    struct str complete, original;
+    int rc = db_experiment_find(r, experiment_id, &e->arena, &e->row, err);
+    if (!rc) rc = db_config_find(r, experiment_id, &e->arena, &complete, &original, err);
+    if (!rc) rc = read_config(e, complete, &opts, &diags, err);
+    const char *dir = rc ? NULL : storage_dir(e, &e->arena);
+    if (!rc && !dir)
+        rc = det_fail(err, DET_EUNSUPPORTED, "the checkpoints of experiment %lld are elsewhere",
+                      (long long)experiment_id);
+    if (!rc)
+        *out = (struct stored_at){
+            arena_strdup(arena, dir),
+            {.id = e->row.id, .user_id = e->row.user_id, .private = e->row.private}};
+    experiment_free(e);
+    return rc;
 }
 
 static int check_slots(struct live_experiment *e, det_err *err)
@@ -194,29 +248,45 @@ static int check_context(struct live_experiment *e, const char *name, det_err *e
     return 0;
 }
 
-int create_check(struct master *m, const struct create_input *in, struct diag_list *diags,
-                 struct live_experiment **out, det_err *err)
+int draft_new(struct master *m, struct db_reader *r, const struct create_input *in, struct draft *d,
+              det_err *err)
 {
-    struct live_experiment *e = experiment_new(m);
+    struct live_experiment *e = d->e = experiment_new(m);
     const struct config_opts opts = {
         .source = "config",
         .below = in->below,
         .n_below = in->n_below,
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
+        .is_new = true,
     };
     e->row.kind = in->kind;
-    struct str text = {arena_strndup(&e->arena, in->config.ptr, in->config.len), in->config.len};
-    int rc = read_config(e, text, &opts, diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    if (!rc) rc = choose_start(e, &in->viewer, err);
-    if (!rc) rc = check_slots(e, err);
+    e->row.user_id = in->viewer.user_id;
+    int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
+    if (!rc) rc = isolation_check(e, err);
+    if (!rc) rc = choose_start(e, r, &in->viewer, err);
     if (!rc) rc = check_context(e, in->context, err);
-    if (rc)
-        experiment_free(e);
-    else
-        *out = e;
-    return rc;
+    if (rc) {
+        draft_free(d);
+        return rc;
+    }
+    e->search = search_new(&e->cfg);
+    search_set_pace(e->search, CHORE_TRIALS);
+    return 0;
+}
+
+// By a thread that reads, or on the loop.
+void draft_free(void *draft)
+{
+    struct draft *d = draft;
+    experiment_discard(d->e);
+    db_tx_free(d->tx);
+    d->e = NULL;
+    d->tx = NULL;
+}
+
+int draft_check(struct draft *d, det_err *err)
+{
+    return check_slots(d->e, err);
 }
 
 // --- records
@@ -232,7 +302,7 @@ static const char *new_uuid(struct arena *arena)
     return text;
 }
 
-static void fill_rows(struct live_experiment *e, const struct create_input *in)
+static void fill_rows(struct live_experiment *e, const struct create_who *in)
 {
     const struct exp_config *cfg = &e->cfg;
     struct experiment *row = &e->row;
@@ -262,48 +332,22 @@ static void fill_rows(struct live_experiment *e, const struct create_input *in)
     };
 }
 
-struct live_experiment *create_experiment(struct master *m, const struct create_input *in,
-                                          struct diag_list *diags, struct db_tx *tx, det_err *err)
+struct live_experiment *draft_begin(struct draft *d, const struct create_input *in,
+                                    const struct create_who *who, struct db_tx *tx, det_err *err)
 {
-    struct live_experiment *e;
-    if (create_check(m, in, diags, &e, err)) return NULL;
-    fill_rows(e, in);
+    struct live_experiment *e = d->e;
+    fill_rows(e, who);
     db_config_save(tx, e->row.id, str_from(e->config_json), in->config);
     db_job_save(tx, &e->job);
-    e->search = search_new(&e->cfg);
-    search_set_pace(e->search, CHORE_TRIALS);
-    if (experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err)) {
-        experiment_free(e);
-        return NULL;
-    }
+    if (experiment_tell(e, &(struct search_event){.kind = SEARCH_START}, tx, err)) return NULL;
+    d->e = NULL;
     return e;
 }
 
 // --- changing
 
-int create_save_config(struct live_experiment *e, struct db_tx *tx, det_err *err)
+void create_save_config(struct live_experiment *e, struct db_tx *tx)
 {
-    struct arena arena = ARENA_INIT;
-    struct str complete, original;
-    int rc = db_config_find(e->master->reader, e->row.id, &arena, &complete, &original, err);
-    if (!rc) {
-        keep_json(e, exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE));
-        db_config_save(tx, e->row.id, str_from(e->config_json), original);
-    }
-    arena_done(&arena);
-    return rc;
-}
-
-// --- going on
-
-int create_read_changed(struct live_experiment *e, struct str changes, struct str stored,
-                        struct diag_list *diags, det_err *err)
-{
-    const struct config_text below = {.source = "stored configuration", .text = stored};
-    const struct config_opts opts = {.source = "overrideConfig", .below = &below, .n_below = 1};
-    struct str text = {arena_strndup(&e->arena, changes.ptr, changes.len), changes.len};
-    int rc = read_config(e, text, &opts, diags, err);
-    if (!rc) rc = policies_open(e, err);
-    if (!rc) rc = choose_storage(e, err);
-    return rc ? rc : check_slots(e, err);
+    keep_json(e, exp_config_write(&e->arena, &e->cfg, CONFIG_WHOLE));
+    db_config_change(tx, e->row.id, str_from(e->config_json));
 }

@@ -10,8 +10,7 @@
 
 struct erasure {
     struct master *master;
-    int64_t experiment_id;
-    struct loop_timer timer;
+    struct experiment row; // its number alone, before it is read
     struct arena arena;
     const char *dir;
     struct uuid *ids;
@@ -36,26 +35,26 @@ static void finish(void *ctx)
 {
     struct erasure *x = ctx;
     struct master *m = x->master;
-    struct experiment row;
     struct db_tx *tx = db_tx_new(m->db);
     if (!x->rc) {
-        db_experiment_delete(tx, x->experiment_id);
-        log_info("experiment %lld: deleted", (long long)x->experiment_id);
-    } else if (!db_experiment_find(m->reader, x->experiment_id, &x->arena, &row, NULL)) {
-        log_warn("experiment %lld cannot be deleted: %s", (long long)x->experiment_id, x->err.msg);
-        experiment_step(row.state, EXPERIMENT_DELETE_FAIL, &row.state, NULL);
-        row.reason = x->err.msg;
-        db_experiment_save(tx, &row);
+        db_experiment_delete(tx, x->row.id);
+        log_info("experiment %lld: deleted", (long long)x->row.id);
+    } else if (x->row.state == RUN_DELETING) {
+        log_warn("experiment %lld cannot be deleted: %s", (long long)x->row.id, x->err.msg);
+        experiment_step(x->row.state, EXPERIMENT_DELETE_FAIL, &x->row.state, NULL);
+        x->row.reason = x->err.msg;
+        db_experiment_save(tx, &x->row);
     }
+    settle_begin(m, SETTLE_EXPERIMENT, x->row.id);
     db_tx_submit_must(tx, on_erased, m);
     done(x);
 }
 
-// In the background.
-static void remove_files(void *ctx)
+static void remove_files(void *ctx, void *own)
 {
     struct erasure *x = ctx;
     struct store *store = NULL;
+    (void)own;
     x->rc = store_open(x->dir, &store, &x->err);
     for (size_t i = 0; !x->rc && i < x->n; i++) {
         int rc = ckpt_delete(store, x->ids[i], &x->err);
@@ -64,66 +63,79 @@ static void remove_files(void *ctx)
     store_close(store);
 }
 
-static int find_checkpoints(struct erasure *x, det_err *err)
+static int find_checkpoints(struct erasure *x, struct db_reader *r, det_err *err)
 {
-    const struct db_filter filter = {.experiment_id = x->experiment_id};
+    const struct db_filter filter = {.experiment_id = x->row.id};
+    struct arena arena = ARENA_INIT;
     struct db_list list;
-    int rc = db_checkpoints_list(x->master->reader, &filter, NULL, &x->arena, &list, err);
-    if (rc) return rc;
+    int rc = db_checkpoints_list(r, &filter, NULL, &arena, &list, err);
     const struct checkpoint *all = list.items;
-    x->ids = arena_array(&x->arena, list.n + 1, sizeof *x->ids);
-    for (size_t i = 0; i < list.n; i++)
+    if (!rc) x->ids = arena_array(&x->arena, list.n + 1, sizeof *x->ids);
+    for (size_t i = 0; !rc && i < list.n; i++)
         if (all[i].state != CHECKPOINT_DELETED && !uuid_parse(all[i].uuid, &x->ids[x->n], NULL))
             x->n++;
-    return 0;
-}
-
-static int find_storage(struct erasure *x, det_err *err)
-{
-    struct live_experiment *e = experiment_new(x->master);
-    struct str complete, original;
-    int rc = db_experiment_find(x->master->reader, x->experiment_id, &e->arena, &e->row, err);
-    if (!rc)
-        rc = db_config_find(x->master->reader, x->experiment_id, &e->arena, &complete, &original,
-                            err);
-    if (!rc) rc = create_read_stored(e, complete, err);
-    if (!rc) x->dir = arena_strdup(&x->arena, e->checkpoint_dir);
-    experiment_free(e);
+    arena_done(&arena);
     return rc;
 }
 
-static void begin(void *ctx)
+static void read(void *ctx, void *own)
 {
     struct erasure *x = ctx;
-    x->rc = find_storage(x, &x->err);
-    if (!x->rc) x->rc = find_checkpoints(x, &x->err);
+    struct stored_at at;
+    x->rc = db_experiment_find(own, x->row.id, &x->arena, &x->row, &x->err);
+    if (!x->rc) x->rc = create_find_storage(x->master, own, x->row.id, &x->arena, &at, &x->err);
+    if (!x->rc) x->rc = find_checkpoints(x, own, &x->err);
+    if (!x->rc) x->dir = at.dir;
+}
+
+static void on_read(void *ctx)
+{
+    struct erasure *x = ctx;
     if (x->rc)
         finish(x);
     else
-        worker_run(x->master->worker, remove_files, finish, x);
+        worker_run(x->master->workers[WORK_FILES], &(struct work){remove_files, finish, x, 0});
 }
 
 void erase_later(struct master *m, int64_t experiment_id)
 {
     struct erasure *x = xcalloc(1, sizeof *x);
     x->master = m;
-    x->experiment_id = experiment_id;
-    x->timer = (struct loop_timer){.fn = begin, .ctx = x};
-    loop_timer_set(m->loop, &x->timer, 0);
+    x->row.id = experiment_id;
+    worker_run(m->workers[WORK_READ], &(struct work){read, on_read, x, 0});
+}
+
+// --- what a master before this one has not finished
+
+struct leftovers {
+    struct master *master;
+    struct arena arena;
+    struct db_list list; // struct experiment
+};
+
+static void find_leftovers(void *ctx, void *own)
+{
+    struct leftovers *x = ctx;
+    struct doc *states = doc_new(&x->arena, DOC_LIST);
+    doc_append(states, doc_new_str(&x->arena, run_state_names[RUN_DELETING]));
+    const struct db_filter filter = {.states = states};
+    det_err err;
+    if (db_experiments_list(own, &filter, NULL, &x->arena, &x->list, &err))
+        log_warn("deleted experiments: %s", err.msg);
+}
+
+static void erase_leftovers(void *ctx)
+{
+    struct leftovers *x = ctx;
+    for (size_t i = 0; i < x->list.n; i++)
+        erase_later(x->master, ((const struct experiment *)x->list.items)[i].id);
+    arena_done(&x->arena);
+    free(x);
 }
 
 void erase_resume(struct master *m)
 {
-    struct arena arena = ARENA_INIT;
-    struct doc *states = doc_new(&arena, DOC_LIST);
-    doc_append(states, doc_new_str(&arena, run_state_names[RUN_DELETING]));
-    const struct db_filter filter = {.states = states};
-    struct db_list list;
-    det_err err;
-    if (db_experiments_list(m->reader, &filter, NULL, &arena, &list, &err))
-        log_warn("deleted experiments: %s", err.msg);
-    else
-        for (size_t i = 0; i < list.n; i++)
-            erase_later(m, ((const struct experiment *)list.items)[i].id);
-    arena_done(&arena);
+    struct leftovers *x = xcalloc(1, sizeof *x);
+    x->master = m;
+    worker_run(m->workers[WORK_READ], &(struct work){find_leftovers, erase_leftovers, x, 0});
 }

@@ -3,12 +3,19 @@
 // so it is never ahead of the disk.
 #include "master/events.h"
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "master/routes.h"
 #include "sys/log.h"
 
-enum { GATHER_US = 50000 };
+enum {
+    GATHER_US = 50000,
+    PIECE_BYTES = 64 << 10,
+    SENT_BYTES = 2 << 20, // to all watchers in one turn of the loop
+    MAX_PARTS = 64,       // of a piece
+    MAX_BYTES = 16 << 20
+};
 
 struct mark {
     enum event_kind kind;
@@ -27,13 +34,28 @@ struct events {
     struct loop_timer timer;
     struct mark *marks;
     size_t n, cap;
+    bool is_sending; // one flush at a time, or an older state of a record might come last
 };
 
-// What one transaction after another has brought; sent when all before it is durable.
+struct range {
+    size_t start, end; // bytes of flush.out
+};
+
+// One event: as its owner and administrators see it, and as all others do.
+struct part {
+    int64_t owner_id;
+    struct range whole, shown;
+};
+
+// What one transaction after another has brought; read when all before it is durable, and sent.
 struct flush {
     struct master *master;
     struct mark *marks;
-    size_t n;
+    size_t n, at;
+    size_t max_bytes; // of a piece: the more watchers, the fewer
+    struct buf out;
+    struct part parts[MAX_PARTS];
+    size_t n_parts;
 };
 
 static int by_mark(const void *a, const void *b)
@@ -43,72 +65,125 @@ static int by_mark(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void put_record(struct buf *out, const struct field_table *table, const void *record,
-                       struct arena *arena)
+static void put_event(struct flush *f, struct range *out, const char *name,
+                      const struct field_table *table, const void *record, struct arena *arena)
 {
+    struct buf json = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
-    json_init(&w, out, 0);
+    json_init(&w, &json, 0);
     api_put_record(&w, arena, table, record);
+    out->start = f->out.len;
+    http_put_event(&f->out, NULL, name, buf_str(&json));
+    out->end = f->out.len;
+    buf_done(&json);
 }
 
-static void send_experiment(struct master *m, struct experiment *row, struct arena *arena)
+static void put_experiment(struct flush *f, struct experiment *row, struct arena *arena)
 {
-    struct buf whole = BUF_INIT(API_MAX_REPLY), hidden = BUF_INIT(API_MAX_REPLY);
-    put_record(&whole, &experiment_table, row, arena);
-    for (const struct watcher *x = m->events->watchers; x; x = x->next) {
-        bool reads = viewer_may_read(&x->viewer, row);
-        if (!reads && !hidden.len) {
-            struct experiment shown = *row;
-            viewer_hide(&x->viewer, &shown);
-            put_record(&hidden, &experiment_table, &shown, arena);
-        }
-        http_send_event(x->stream, NULL, "experiment", buf_str(reads ? &whole : &hidden));
-    }
-    buf_done(&whole);
-    buf_done(&hidden);
+    const struct viewer anybody = {.all_private = f->master->opts.settings.private};
+    struct part *part = &f->parts[f->n_parts++];
+    *part = (struct part){.owner_id = row->user_id};
+    put_event(f, &part->whole, "experiment", &experiment_table, row, arena);
+    part->shown = part->whole;
+    if (viewer_may_read(&anybody, row)) return;
+    viewer_hide(&anybody, row);
+    put_event(f, &part->shown, "experiment", &experiment_table, row, arena);
 }
 
-static void send_trial(struct master *m, const struct trial *row, struct arena *arena)
+static void put_trial(struct flush *f, const struct trial *row, struct arena *arena)
 {
-    struct buf out = BUF_INIT(API_MAX_REPLY);
-    put_record(&out, &trial_table, row, arena);
-    for (const struct watcher *x = m->events->watchers; x; x = x->next)
-        http_send_event(x->stream, NULL, "trial", buf_str(&out));
-    buf_done(&out);
+    struct part *part = &f->parts[f->n_parts++];
+    *part = (struct part){0};
+    put_event(f, &part->whole, "trial", &trial_table, row, arena);
+    part->shown = part->whole;
 }
 
-static void send_mark(struct master *m, const struct mark *mark)
+static void put_mark(struct flush *f, struct db_reader *r, const struct mark *mark)
 {
     struct arena arena = ARENA_INIT;
     struct experiment e;
     struct trial t;
-    if (mark->kind == EVENT_EXPERIMENT &&
-        !db_experiment_find(m->reader, mark->id, &arena, &e, NULL))
-        send_experiment(m, &e, &arena);
-    if (mark->kind == EVENT_TRIAL && !db_trial_find(m->reader, mark->id, &arena, &t, NULL))
-        send_trial(m, &t, &arena);
+    if (mark->kind == EVENT_EXPERIMENT && !db_experiment_find(r, mark->id, &arena, &e, NULL))
+        put_experiment(f, &e, &arena);
+    if (mark->kind == EVENT_TRIAL && !db_trial_find(r, mark->id, &arena, &t, NULL))
+        put_trial(f, &t, &arena);
     arena_done(&arena);
+}
+
+// A piece of it, in a thread that reads.
+static void read_some(void *ctx, void *own)
+{
+    struct flush *f = ctx;
+    for (; f->at < f->n && f->out.len < f->max_bytes && f->n_parts < MAX_PARTS; f->at++)
+        if (!f->at || by_mark(&f->marks[f->at], &f->marks[f->at - 1]))
+            put_mark(f, own, &f->marks[f->at]);
+}
+
+static void flush_done(struct flush *f)
+{
+    struct events *v = f->master->events;
+    v->is_sending = false;
+    if (v->n && !v->timer.place) loop_timer_set(f->master->loop, &v->timer, 0);
+    free(f->marks);
+    buf_done(&f->out);
+    free(f);
+}
+
+static void send_to(const struct flush *f, const struct watcher *x)
+{
+    for (size_t i = 0; i < f->n_parts; i++) {
+        const struct part *p = &f->parts[i];
+        const struct range *at = viewer_owns(&x->viewer, p->owner_id) ? &p->whole : &p->shown;
+        http_stream_write(x->stream, (struct str){f->out.ptr + at->start, at->end - at->start});
+    }
+}
+
+static void send_some(void *ctx);
+
+static void go_on(struct flush *f)
+{
+    size_t n_watchers = 1;
+    for (const struct watcher *x = f->master->events->watchers; x; x = x->next)
+        n_watchers++;
+    f->max_bytes = MIN(PIECE_BYTES, SENT_BYTES / n_watchers);
+    f->n_parts = 0;
+    buf_clear(&f->out);
+    worker_run(f->master->workers[WORK_READ], &(struct work){read_some, send_some, f, 0});
+}
+
+static void send_some(void *ctx)
+{
+    struct flush *f = ctx;
+    struct events *v = f->master->events;
+    for (const struct watcher *x = v->watchers; buf_ok(&f->out) && x; x = x->next)
+        send_to(f, x);
+    if (f->at == f->n || !v->watchers)
+        flush_done(f);
+    else
+        go_on(f);
 }
 
 static void on_durable(void *ctx, int code, const det_err *err)
 {
     struct flush *f = ctx;
     if (code) log_warn("changes are not shown: %s", err->msg);
-    for (size_t i = 0; !code && i < f->n; i++)
-        if (!i || by_mark(&f->marks[i], &f->marks[i - 1])) send_mark(f->master, &f->marks[i]);
-    free(f->marks);
-    free(f);
+    if (code)
+        flush_done(f);
+    else
+        go_on(f);
 }
 
 static void flush(void *ctx)
 {
     struct master *m = ctx;
     struct events *v = m->events;
+    if (v->is_sending || !v->n) return; // it comes when that is done
     struct flush *f = xmalloc(sizeof *f);
-    *f = (struct flush){m, v->marks, v->n};
+    *f = (struct flush){.master = m, .marks = v->marks, .n = v->n, .out = BUF_INIT(MAX_BYTES)};
     v->marks = NULL;
     v->n = v->cap = 0;
-    if (f->n) qsort(f->marks, f->n, sizeof *f->marks, by_mark);
+    v->is_sending = true;
+    qsort(f->marks, f->n, sizeof *f->marks, by_mark);
     db_tx_submit(db_tx_new(m->db), on_durable, f);
 }
 

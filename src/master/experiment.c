@@ -46,6 +46,24 @@ void experiment_free(struct live_experiment *e)
     free(e);
 }
 
+static void free_elsewhere(void *e, void *own)
+{
+    (void)own;
+    experiment_free(e);
+}
+
+static void on_freed(void *e)
+{
+    (void)e;
+}
+
+void experiment_discard(struct live_experiment *e)
+{
+    if (!e) return;
+    chores_close(e);
+    worker_run(e->master->workers[WORK_FILES], &(struct work){free_elsewhere, on_freed, e, 0});
+}
+
 void experiment_link(struct live_experiment *e)
 {
     struct master *m = e->master;
@@ -222,9 +240,33 @@ int experiment_do(struct live_experiment *e, enum experiment_event event, const 
     return 0;
 }
 
-static void end(struct live_experiment *e, struct db_tx *tx)
+struct end_waiter {
+    struct http_request *req;
+    struct end_waiter *next;
+};
+
+void experiment_await_end(struct live_experiment *e, struct http_request *req)
+{
+    struct end_waiter *w = arena_alloc(req->arena, sizeof *w);
+    *w = (struct end_waiter){req, e->end_waiters};
+    e->end_waiters = w;
+}
+
+static void answer_all(void *ctx, int code, const det_err *err)
+{
+    for (struct end_waiter *w = ctx, *next; w; w = next) {
+        next = w->next; // it lives in the request
+        if (code)
+            http_reply_error(w->req, err);
+        else
+            http_reply_empty(w->req);
+    }
+}
+
+void experiment_end(struct live_experiment *e)
 {
     struct master *m = e->master;
+    struct db_tx *tx = db_tx_new(m->db);
     experiment_step(e->row.state, EXPERIMENT_DRAINED, &e->row.state, NULL);
     job_step(e->job.state, JOB_END, &e->job.state, NULL);
     e->row.end_us = clock_unix_us();
@@ -234,16 +276,16 @@ static void end(struct live_experiment *e, struct db_tx *tx)
     if (e->row.state != RUN_CANCELED) db_searcher_delete(tx, e->row.id); // see continue.c
     log_info("experiment %lld: %s%s%s", (long long)e->row.id, run_state_names[e->row.state],
              e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
-    retention_apply(e);
     settle_begin(m, SETTLE_EXPERIMENT, e->row.id);
+    db_tx_submit_must(tx, answer_all, e->end_waiters);
     set_remove(&m->experiments, e->row.id);
-    experiment_free(e);
+    experiment_discard(e);
 }
 
-void experiment_settle(struct live_experiment *e, struct db_tx *tx)
+void experiment_settle(struct live_experiment *e)
 {
-    if (run_state_is_stopping(e->row.state) && !e->trials.n)
-        end(e, tx);
-    else
-        free_ended(e);
+    free_ended(e);
+    if (!run_state_is_stopping(e->row.state) || e->trials.n || e->ends) return;
+    e->ends = true;
+    retention_apply(e);
 }

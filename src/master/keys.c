@@ -2,6 +2,7 @@
 #include "master/keys.h"
 
 #include "base/assert.h"
+#include "master/api.h"
 #include "base/number.h"
 #include "sys/clock.h"
 
@@ -38,41 +39,67 @@ struct str key_scope(const char *key)
     return (struct str){key, place_of(key).last ? UUID_TEXT_BYTES - 1 : strlen(key)};
 }
 
+static int64_t settle_id(const struct master *m, const char *key)
+{
+    return api_hash(m, key_scope(key));
+}
+
 static bool is_known(const struct live_allocation *a, const struct place *p)
 {
     return a && str_eqz(str_from(a->journal), p->journal);
 }
 
-static int find_last(struct http_request *req, const struct place *p, int64_t *out, det_err *err)
+int key_read(struct http_request *req, det_err *err)
 {
-    struct master *m = req->user;
-    struct live_allocation *a = identity_of(req)->allocation;
-    if (is_known(a, p)) {
-        *out = a->journal_last;
-        return 0;
+    struct key_read *found = &identity_of(req)->key;
+    const char *key = http_header(req, "Idempotency-Key");
+    const struct place p = place_of(key);
+    *found = (struct key_read){.is_read = true, .at = settle_now(req->user)};
+    return p.last ? db_journal_find(req->reader, p.journal, &found->last, err)
+                  : db_key_find(req->reader, key, &found->used, err);
+}
+
+static bool is_read(const struct http_request *req, const char *key)
+{
+    const struct key_read *found = &identity_of(req)->key;
+    const struct master *m = req->user;
+    return found->is_read && !settle_is_stale(m, SETTLE_KEY, settle_id(m, key), found->at);
+}
+
+// The last number of the journal that is durable. False: it has to be read.
+static bool find_last(struct http_request *req, const char *key, const struct place *p,
+                      int64_t *out)
+{
+    const struct identity *who = identity_of(req);
+    struct live_allocation *a = who->allocation;
+    if (!is_known(a, p)) {
+        if (!is_read(req, key)) return false;
+        *out = who->key.last;
+        if (!a) return true;
+        memcpy(a->journal, p->journal, sizeof a->journal);
+        a->journal_last = *out;
     }
-    int rc = db_journal_find(m->reader, p->journal, out, err);
-    if (rc || !a) return rc;
-    memcpy(a->journal, p->journal, sizeof a->journal);
-    a->journal_last = *out;
-    return 0;
+    *out = a->journal_last;
+    return true;
 }
 
 int key_find(struct http_request *req, const char *key, size_t n_items, struct key_found *out,
              det_err *err)
 {
-    struct master *m = req->user;
     const struct place p = place_of(key);
     int64_t last = 0, n = p.last - p.first + 1;
-    *out = (struct key_found){false, 0};
+    *out = (struct key_found){.used = false};
     if (strlen(key) > MAX_KEY_BYTES || !*key)
         return det_fail(err, DET_EINVAL, "an Idempotency-Key has 1 to %d bytes", MAX_KEY_BYTES);
-    if (!p.last) return db_key_find(m->reader, key, &out->used, err);
+    if (!p.last) {
+        out->must_read = !is_read(req, key);
+        out->used = identity_of(req)->key.used;
+        return 0;
+    }
     if (p.last > p.first && (uint64_t)n != n_items)
         return det_fail(err, DET_EINVAL, "the Idempotency-Key is of %lld reports, the body has %zu",
                         (long long)n, n_items);
-    int rc = find_last(req, &p, &last, err);
-    if (rc) return rc;
+    out->must_read = !find_last(req, key, &p, &last);
     out->used = p.last <= last;
     if (p.first <= last) out->n_done = (size_t)(last - p.first + 1);
     return 0;
@@ -91,6 +118,7 @@ void key_settled(struct master *m, int64_t allocation_token, const char *key, in
 {
     const struct place p = place_of(key);
     struct live_allocation *a = set_find(&m->allocations, allocation_token);
+    settle_mark(m, SETTLE_KEY, settle_id(m, key));
     if (!p.last || !is_known(a, &p)) return;
     if (code)
         a->journal[0] = 0; // it may be done later, or not: the database will know

@@ -9,13 +9,15 @@
 #include "master/auth.h"
 
 struct key_found {
-    bool used;     // all was done before
-    size_t n_done; // if not: the first items that were
+    bool used;      // all was done before
+    size_t n_done;  // if not: the first items that were
+    bool must_read; // that is not known yet: return http_read(req, key_read)
 };
 
 // DET_EINVAL if it cannot be a key of a request with so many items.
 int key_find(struct http_request *req, const char *key, size_t n_items, struct key_found *out,
              det_err *err);
+int key_read(struct http_request *req, det_err *err);
 void key_use(const char *key, struct db_tx *tx);
 
 // Keys of the same scope must not be in use at the same time.

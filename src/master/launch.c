@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "master/context.h"
+#include "master/isolation.h"
 #include "sys/dir.h"
 #include "sys/log.h"
 #include <errno.h>
@@ -52,12 +53,40 @@ static const char *json_of(const struct doc *doc, struct arena *arena)
     return text;
 }
 
+// Of a task that runs as a Unix user of its own. It may be given another home.
+static void add_person(struct strings *s, const struct confinement *c)
+{
+    if (!c->home) return;
+    add_variable(s, "HOME", c->home);
+    if (c->is_homeless) add_variable(s, "XDG_CACHE_HOME", c->cache);
+    if (!c->username) return;
+    add_variable(s, "USER", c->username);
+    add_variable(s, "LOGNAME", c->username);
+}
+
+static void add_checkpoint(struct strings *s, const struct live_trial *t)
+{
+    const struct live_experiment *e = t->experiment;
+    const char *warm = t->row.warm_start_checkpoint;
+    bool is_elsewhere = warm && e->warm_start_dir && str_eqz(str_from(warm), e->warm_start);
+    add_number(s, "DET_STEPS_COMPLETED", t->row.latest_checkpoint ? t->checkpoint_steps : 0);
+    add_variable(s, "DET_CHECKPOINT_STORAGE", e->checkpoint_dir);
+    if (t->row.latest_checkpoint) {
+        add_variable(s, "DET_LATEST_CHECKPOINT", t->row.latest_checkpoint);
+    } else if (warm) {
+        add_variable(s, "DET_LATEST_CHECKPOINT", warm);
+        if (is_elsewhere) add_variable(s, "DET_LATEST_CHECKPOINT_STORAGE", e->warm_start_dir);
+    }
+}
+
 // Later ones win, so what people set cannot hide what the master says.
-static void add_environment(struct strings *s, const struct live_allocation *a)
+static void add_environment(struct strings *s, const struct live_allocation *a,
+                            const struct confinement *c)
 {
     const struct live_trial *t = a->trial;
     const struct live_experiment *e = t->experiment;
     struct master *m = e->master;
+    add_person(s, c);
     for (size_t i = 0; i < e->cfg.environment.variables.cpu.n; i++)
         add(s, e->cfg.environment.variables.cpu.items[i]);
     add_variable(s, "DET_MASTER", m->url);
@@ -77,11 +106,7 @@ static void add_environment(struct strings *s, const struct live_allocation *a)
     add_number(s, "DET_TRIAL_SEED", t->row.seed);
     add_variable(s, "DET_EXPERIMENT_CONFIG", e->config_json);
     add_variable(s, "DET_HPARAMS", json_of(t->row.hparams, s->arena));
-    add_number(s, "DET_STEPS_COMPLETED", t->row.latest_checkpoint ? t->checkpoint_steps : 0);
-    add_variable(s, "DET_CHECKPOINT_STORAGE", e->checkpoint_dir);
-    const char *checkpoint =
-        t->row.latest_checkpoint ? t->row.latest_checkpoint : t->row.warm_start_checkpoint;
-    if (checkpoint) add_variable(s, "DET_LATEST_CHECKPOINT", checkpoint);
+    add_checkpoint(s, t);
 }
 
 static void add_command(struct strings *s, const struct live_experiment *e, bool has_hook)
@@ -92,6 +117,12 @@ static void add_command(struct strings *s, const struct live_experiment *e, bool
         add(s, "-c");
         add(s, ". ./startup-hook.sh; exec \"$@\"");
         add(s, "sh");
+    }
+    if (e->cfg.work_dir) {
+        add(s, "sh");
+        add(s, "-c");
+        add(s, "cd -- \"$0\" && exec \"$@\"");
+        add(s, e->cfg.work_dir);
     }
     switch (entry->kind) {
     case ENTRYPOINT_CLASS:
@@ -122,13 +153,13 @@ static void add_launch_layer(struct strings *s, const struct live_experiment *e)
     add(s, "sh");
 }
 
-static void start(struct live_allocation *a, bool has_hook)
+static void start(struct live_allocation *a, const struct confinement *c, bool has_hook)
 {
     struct live_experiment *e = a->trial->experiment;
     struct arena arena = ARENA_INIT;
     struct strings env = {.arena = &arena}, argv = {.arena = &arena}, layer = {.arena = &arena};
     det_err err;
-    add_environment(&env, a);
+    add_environment(&env, a, c);
     add_command(&argv, e, has_hook);
     add_launch_layer(&layer, e);
     const struct rm_task task = {
@@ -140,6 +171,7 @@ static void start(struct live_allocation *a, bool has_hook)
         .workdir = a->workdir,
         .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1 &&
                          !e->cfg.launch_layer, // which starts ranks as it likes
+        .sandbox = &c->sandbox,
     };
     int rc = rm_start(e->master->rm, &task, &err);
     a->started = !rc;
@@ -154,6 +186,7 @@ struct prepare {
     char *archive; // NULL: none
     char *workdir;
     struct arena arena;
+    struct confinement confinement;
     struct strings links; // name, target, name, target, ...
     bool has_hook;
     int rc;
@@ -161,26 +194,40 @@ struct prepare {
     struct prepare *next; // that is started after it
 };
 
-// bind_mounts of a configuration: here, links in the working directory.
+// bind_mounts of a configuration, where tasks are not isolated: links in the working directory.
+static int make_link(struct prepare *p, int dir, const char *name, const char *target, det_err *err)
+{
+    const char *slash = strrchr(name, '/');
+    int parent = -1;
+    if (slash) {
+        const char *folder = arena_strndup(&p->arena, name, (size_t)(slash - name));
+        int rc = dir_open_below(dir, folder, DIR_CREATE, &parent, err);
+        if (rc) return det_wrap(err, "bind_mounts");
+    }
+    bool made = !symlinkat(target, slash ? parent : dir, slash ? slash + 1 : name);
+    int error = errno;
+    if (parent >= 0) close(parent);
+    if (made || error == EEXIST) return det_ok(err);
+    return det_fail(err, DET_EINVAL, "bind_mounts: cannot link '%s' to '%s': %s", name, target,
+                    strerror(error));
+}
+
 static int make_links(struct prepare *p, det_err *err)
 {
     int dir = -1;
     int rc = dir_open(p->workdir, 0, &dir, err);
-    for (size_t i = 0; !rc && i < p->links.n; i += 2) {
-        const char *name = p->links.items[i], *target = p->links.items[i + 1];
-        if (symlinkat(target, dir, name) < 0 && errno != EEXIST)
-            rc = det_fail(err, DET_EINVAL, "bind_mounts: cannot link '%s' to '%s': %s", name,
-                          target, strerror(errno));
-    }
+    for (size_t i = 0; !rc && i < p->links.n; i += 2)
+        rc = make_link(p, dir, p->links.items[i], p->links.items[i + 1], err);
     struct stat st;
     p->has_hook = !rc && !fstatat(dir, "startup-hook.sh", &st, 0);
     if (dir >= 0) close(dir);
     return rc;
 }
 
-static void prepare(void *ctx)
+static void prepare(void *ctx, void *own)
 {
     struct prepare *p = ctx;
+    (void)own;
     int dir = -1;
     if (p->archive)
         p->rc = context_unpack(p->archive, p->workdir, &p->err);
@@ -188,6 +235,7 @@ static void prepare(void *ctx)
         p->rc = dir_open(p->workdir, DIR_CREATE, &dir, &p->err);
     if (dir >= 0) close(dir);
     if (!p->rc) p->rc = make_links(p, &p->err);
+    if (!p->rc) p->rc = confine_prepare(&p->confinement, p->workdir, &p->err);
 }
 
 static void prepare_free(struct prepare *p)
@@ -201,16 +249,13 @@ static void prepare_free(struct prepare *p)
 static void start_prepared(struct prepare *p)
 {
     struct live_allocation *a = p->allocation;
-    bool has_hook = p->has_hook;
-    int rc = p->rc;
-    det_err err = p->err;
-    prepare_free(p);
     if (a->row.kill)
         allocation_abandon(a, EXIT_NONE, "it was killed before it began");
-    else if (rc)
-        allocation_abandon(a, rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, err.msg);
+    else if (p->rc)
+        allocation_abandon(a, p->rc == DET_ENOSPC ? EXIT_ABORTED : EXIT_NONE, p->err.msg);
     else
-        start(a, has_hook);
+        start(a, &p->confinement, p->has_hook);
+    prepare_free(p);
 }
 
 // Starting a process takes milliseconds: one in each turn of the loop, so that a thousand trials
@@ -246,16 +291,27 @@ void launch_close(struct master *m)
     loop_timer_clear(m->loop, &m->launch_timer);
 }
 
-static void add_links(struct prepare *p, const struct exp_config *cfg)
+// Only below the working directory; of the others the log tells that they are missing.
+static void add_links(struct prepare *p, struct live_trial *t)
 {
+    const struct exp_config *cfg = &t->experiment->cfg;
+    struct db_tx *tx = NULL;
     p->links.arena = &p->arena;
     for (size_t i = 0; i < cfg->bind_mounts.n; i++) {
         const struct bind_mount *b = &cfg->bind_mounts.items[i];
         const char *name = path_normal(&p->arena, b->container_path);
-        if (b->container_path[0] == '/' || !*name) continue; // only below the working directory
-        add(&p->links, name + 1);
-        add(&p->links, arena_strdup(&p->arena, b->host_path));
+        if (b->container_path[0] != '/' && *name) {
+            add(&p->links, name + 1);
+            add(&p->links, arena_strdup(&p->arena, b->host_path));
+            continue;
+        }
+        if (!tx) tx = db_tx_new(t->experiment->master->db);
+        logs_say(t, LOG_LEVEL_WARNING, tx,
+                 "bind_mounts: '%s' is not there: where tasks are not isolated, mounts are links, "
+                 "below the working directory only",
+                 b->container_path);
     }
+    if (tx) db_tx_submit_must(tx, NULL, NULL);
 }
 
 char *launch_workdir(const struct master *m, int64_t token)
@@ -277,16 +333,19 @@ void launch(struct live_allocation *a)
         p->archive = xstrdup(arena_printf(&arena, "%s/contexts/%s", m->data_dir, e->row.context));
     a->workdir = launch_workdir(m, a->row.token);
     p->workdir = xstrdup(a->workdir);
-    add_links(p, &e->cfg);
+    p->confinement.arena = &p->arena;
+    confine(a, &p->confinement);
+    if (p->confinement.sandbox.mode == SANDBOX_NONE) add_links(p, a->trial);
     arena_done(&arena);
-    worker_run(m->worker, prepare, prepared, p);
+    worker_run(m->workers[WORK_FILES], &(struct work){prepare, prepared, p, e->row.user_id});
 }
 
 // --- afterwards
 
-static void remove_workdir(void *ctx)
+static void remove_workdir(void *ctx, void *own)
 {
     char *path = ctx;
+    (void)own;
     char *slash = strrchr(path, '/');
     int parent = -1;
     det_err err;
@@ -299,5 +358,6 @@ static void remove_workdir(void *ctx)
 
 void launch_clean(struct master *m, const char *workdir)
 {
-    if (workdir) worker_run(m->worker, remove_workdir, free, xstrdup(workdir));
+    const struct work work = {remove_workdir, free, workdir ? xstrdup(workdir) : NULL, 0};
+    if (workdir) worker_run(m->workers[WORK_FILES], &work);
 }

@@ -34,10 +34,10 @@ static int run(struct db *db, struct db_tx *tx, det_err *err)
     return o.code ? det_fail(err, o.code, "%s", o.err.msg) : 0;
 }
 
-int local_first_user(struct master *m, det_err *err)
+int local_first_user(struct master *m, struct db_reader *r, det_err *err)
 {
     struct user row;
-    if (!db_user_find(m->reader, ADMIN_ID, &m->arena, &row, err)) return 0;
+    if (!db_user_find(r, ADMIN_ID, &m->arena, &row, err)) return 0;
     struct db_tx *tx = db_tx_new(m->db);
     row = (struct user){.id = ADMIN_ID,
                         .username = "admin",
@@ -54,7 +54,7 @@ static const char *old_token(struct master *m, const char *path)
 {
     struct buf text = BUF_INIT(1 << 16);
     struct diag_list diags = DIAG_INIT(&m->arena);
-    struct session session;
+    struct live_allocation *a;
     const char *token = NULL;
     if (!fs_read(path, &text, NULL)) {
         const struct doc *d = json_parse(&m->arena, buf_str(&text), NULL, &diags);
@@ -62,10 +62,7 @@ static const char *old_token(struct master *m, const char *path)
         if (t && t->kind == DOC_STR) token = t->text.ptr;
     }
     buf_done(&text);
-    if (!token ||
-        db_session_find(m->reader, auth_hash(m, token, &m->arena), &m->arena, &session, NULL))
-        return NULL;
-    return token;
+    return token && session_find(m, auth_hash(m, token, &m->arena), &a) ? token : NULL;
 }
 
 static int write_file(struct master *m, const char *path, const char *token, det_err *err)
@@ -118,30 +115,19 @@ static void write_late(void *ctx, int code, const det_err *why)
     free(f);
 }
 
-// Whoever shows this token is the local user.
-static void remember(struct master *m, const char *token)
-{
-    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
-}
-
 // A token that is announced is good, hence in the database. That may take as long as its check.
 int local_announce(struct master *m, det_err *err)
 {
     const char *token = old_token(m, path_of(m));
-    if (token) {
-        remember(m, token);
-        return write_file(m, path_of(m), token, err);
-    }
-    const struct session session = {.user_id = ADMIN_ID};
-    struct db_tx *tx = db_tx_new(m->db);
-    token = auth_new_session(m, &session, &m->arena, tx);
-    remember(m, token);
-    if (db_is_checking(m->db)) {
+    struct db_tx *tx = token ? NULL : db_tx_new(m->db);
+    if (!token) token = auth_new_session(m, ADMIN_ID, 0, &m->arena, tx);
+    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+    if (tx && db_is_checking(m->db)) {
         struct late_file *f = xmalloc(sizeof *f);
         *f = (struct late_file){m, token};
         db_tx_submit_must(tx, write_late, f);
         return 0;
     }
-    int rc = run(m->db, tx, err);
+    int rc = tx ? run(m->db, tx, err) : 0;
     return rc ? rc : write_file(m, path_of(m), token, err);
 }

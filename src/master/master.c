@@ -7,9 +7,11 @@
 #include "master/auth.h"
 #include "master/erase.h"
 #include "master/events.h"
+#include "master/isolation.h"
 #include "master/local.h"
 #include "master/logs.h"
 #include "master/past.h"
+#include "master/pull.h"
 #include "master/routes.h"
 #include "master/state.h"
 #include "master/sweep.h"
@@ -27,15 +29,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { N_WORKERS = 2, WAKE_US = 1000000, CLEAN_EVERY = 600 };
+enum { WAKE_US = 1000000, CLEAN_EVERY = 600 };
 
 // --- the data directory
 
-static int make_dir(const char *path, det_err *err)
+static int make_dir(const char *path, mode_t mode, det_err *err)
 {
     int fd = -1;
     int rc = dir_open(path, DIR_CREATE | DIR_DURABLE, &fd, err);
-    if (!rc && fchmod(fd, 0700) < 0)
+    if (!rc && fchmod(fd, mode) < 0)
         rc = det_fail(err, DET_EIO, "cannot protect '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     return rc;
@@ -43,38 +45,54 @@ static int make_dir(const char *path, det_err *err)
 
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"/contexts", "/work", "/run", "/checkpoints"};
+    static const char *const names[] = {"/contexts", "/work",        "/run",
+                                        "/trash",    "/checkpoints", "/users"};
     char full[PATH_MAX]; // tasks look from elsewhere
-    int rc = make_dir(m->data_dir, err);
+    int rc = make_dir(m->data_dir, 0700, err);
     if (!rc && !realpath(m->data_dir, full))
         rc = det_fail(err, DET_EIO, "cannot find '%s': %s", m->data_dir, strerror(errno));
     if (!rc) m->data_dir = arena_strdup(&m->arena, full);
     for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
-        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), err);
+        rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), 0700, err);
+    if (!rc) rc = make_dir(arena_printf(&m->arena, "%s/public", m->data_dir), 0755, err);
     m->checkpoint_dir = arena_printf(&m->arena, "%s/checkpoints", m->data_dir);
     return rc;
 }
 
 // --- the database
 
-static int64_t read_number(struct master *m, const char *setting, int64_t otherwise)
+static int64_t read_number(struct master *m, struct db_reader *r, const char *setting,
+                           int64_t otherwise)
 {
     const char *text;
     int64_t x;
-    if (db_setting_find(m->reader, setting, &m->arena, &text, NULL)) return otherwise;
+    if (db_setting_find(r, setting, &m->arena, &text, NULL)) return otherwise;
     return number_to_int(str_from(text), 10, &x) ? x : otherwise;
 }
 
-static void read_cluster_id(struct master *m)
+static void read_cluster_id(struct master *m, struct db_reader *r)
 {
     uint8_t random[16];
     char *text = arena_alloc(&m->arena, UUID_TEXT_BYTES);
-    if (!db_setting_find(m->reader, "cluster_id", &m->arena, &m->cluster_id, NULL)) return;
+    if (!db_setting_find(r, "cluster_id", &m->arena, &m->cluster_id, NULL)) return;
     randombytes_buf(random, sizeof random);
     uuid_format(uuid_v4(random), text);
     m->cluster_id = text;
     struct db_tx *tx = db_tx_new(m->db);
     db_setting_save(tx, "cluster_id", text);
+    db_tx_submit_must(tx, NULL, NULL);
+}
+
+// Checkpoints of experiments that are older stay where they are.
+static void read_user_storage(struct master *m, struct db_reader *r)
+{
+    char text[32];
+    m->user_storage_from = read_number(m, r, "user_storage_from", 0);
+    if (m->user_storage_from) return;
+    m->user_storage_from = m->next_experiment;
+    snprintf(text, sizeof text, "%lld", (long long)m->user_storage_from);
+    struct db_tx *tx = db_tx_new(m->db);
+    db_setting_save(tx, "user_storage_from", text);
     db_tx_submit_must(tx, NULL, NULL);
 }
 
@@ -103,18 +121,19 @@ static void on_db(void *ctx, uint32_t events)
     if (m->checking && !db_is_checking(m->db)) begin_work(m);
 }
 
-static int open_db(struct master *m, det_err *err)
+static int open_db(struct master *m, struct db_reader **r, det_err *err)
 {
     const int64_t hour_us = INT64_C(3600) * 1000000;
     const char *path = arena_printf(&m->arena, "%s/det.db", m->data_dir);
     int rc = past_check(m->data_dir, path, err);
     if (!rc) rc = db_open(path, &m->db, err);
     if (!rc) db_keep_backups(m->db, arena_printf(&m->arena, "%s/backups", m->data_dir), hour_us);
-    if (!rc) rc = db_reader_open(m->db, &m->reader, err);
-    if (!rc) rc = db_next_ids(m->reader, &m->next_experiment, &m->next_trial, &m->next_user, err);
+    if (!rc) rc = db_reader_open(m->db, r, err);
+    if (!rc) rc = db_next_ids(*r, &m->next_experiment, &m->next_trial, &m->next_user, err);
     if (rc) return rc;
-    m->next_token = read_number(m, "next_token", 1);
-    read_cluster_id(m);
+    m->next_token = read_number(m, *r, "next_token", 1);
+    read_cluster_id(m, *r);
+    read_user_storage(m, *r);
     m->db_watch = (struct loop_watch){.fn = on_db, .ctx = m, .fd = db_fd(m->db)};
     return loop_watch(m->loop, &m->db_watch, EPOLLIN, err);
 }
@@ -206,7 +225,7 @@ static void clean(struct master *m)
     int64_t now = clock_unix_us();
     struct db_tx *tx = db_tx_new(m->db);
     db_keys_forget(tx, now - 2 * day_us);
-    db_sessions_delete_expired(tx, now);
+    sessions_end_expired(m, tx);
     db_tx_submit(tx, NULL, NULL);
     sweep_contexts(m);
 }
@@ -215,7 +234,7 @@ static void on_time(void *ctx)
 {
     struct master *m = ctx;
     logs_wake_all(m);
-    logs_pull_waiting(m);
+    pull_waiting(m);
     if (m->n_ticks++ % CLEAN_EVERY == 0 && !db_refuses(m->db, NULL)) clean(m);
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
 }
@@ -230,8 +249,21 @@ static void begin_work(struct master *m)
     if (loop_watch(m->loop, &m->rm_watch, EPOLLIN, &err)) log_error("%s", err.msg);
     erase_resume(m);
     sweep_workdirs(m);
+    sweep_trash(m);
     schedule_soon(m);
     loop_timer_set(m->loop, &m->housekeeping_timer, WAKE_US);
+}
+
+// What the database knows, into memory. Later on the loop never reads: see workers.c.
+static int load(struct master *m, struct db_reader *r, det_err *err)
+{
+    int rc = local_first_user(m, r, err);
+    if (!rc) rc = isolation_read_users(m, r, err);
+    if (!rc) rc = open_rm(m, err);
+    if (!rc) rc = reach_open(m, r, err);
+    if (!rc) rc = master_restore(m, r, err);
+    if (!rc) rc = sessions_load(m, r, err);
+    return rc ? rc : local_announce(m, err);
 }
 
 // What the database cannot be read for is known before its check is over.
@@ -243,44 +275,38 @@ static int advise(int rc, det_err *err)
 
 static int open_all(struct master *m, det_err *err)
 {
+    struct db_reader *reader = NULL;
     int rc = make_dirs(m, err);
     if (!rc) rc = past_lock(m->data_dir, &m->lock_fd, err);
-    if (rc) return rc;
-    m->worker = worker_new(m->loop, N_WORKERS, err);
-    m->log_worker = m->worker ? worker_new(m->loop, 1, err) : NULL;
-    if (!m->log_worker) return err->code;
-    rc = advise(open_db(m, err), err);
+    if (!rc) rc = isolation_open(m, err); // before there are threads
+    if (!rc) rc = advise(open_db(m, &reader, err), err);
+    if (!rc) rc = workers_open(m, err);
     if (!rc) rc = auth_open(m, err);
-    if (!rc) rc = advise(local_first_user(m, err), err);
-    if (!rc) rc = open_rm(m, err);
-    if (!rc) rc = reach_open(m, err);
-    if (!rc) rc = local_announce(m, err);
-    return rc ? rc : advise(master_restore(m, err), err);
+    if (!rc) rc = advise(load(m, reader, err), err);
+    db_reader_close(reader);
+    return rc;
 }
 
 // What is under way is brought to its end; nothing new is begun, for nobody is listened to.
 static void drain(struct master *m)
 {
-    bool more = true;
-    m->stopping = true;
-    if (!m->log_worker || !m->db || m->checking) return;
-    while (more) {
+    if (!m->db || m->checking) return;
+    do {
         db_wait(m->db); // first, for what becomes durable may give the workers something to do
-        more = worker_drain(m->worker);
-        more |= worker_drain(m->log_worker);
-    }
+    } while (workers_drain(m));
 }
 
 void master_free(struct master *m)
 {
     if (!m) return;
+    m->closes = true;
     drain(m);
+    db_forbid_reading(false);
     launch_close(m);
     waiters_close(m);
     settle_close(m);
     http_server_free(m->server);
-    worker_free(m->worker);
-    worker_free(m->log_worker);
+    workers_close(m);
     while (m->experiments.n) {
         struct live_experiment *e = m->experiments.items[0].value;
         set_remove(&m->experiments, e->row.id);
@@ -289,14 +315,14 @@ void master_free(struct master *m)
     set_done(&m->experiments);
     set_done(&m->trials);
     set_done(&m->allocations);
-    set_done(&m->sessions);
+    sessions_close(m);
     events_close(m);
     auth_close(m);
     rm_close(m->rm);
-    db_reader_close(m->reader);
     db_close(m->db);
     if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
     if (m->lock_fd >= 0) close(m->lock_fd);
+    isolation_close(m);
     loop_free(m->loop);
     arena_done(&m->arena);
     free(m);
@@ -310,10 +336,12 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->start_us = clock_unix_us();
     m->data_dir = arena_strdup(&m->arena, opts->data_dir);
     m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
+    sessions_open(m);
     m->loop = loop_new(err);
     schedule_start(m);
     m->checking = true; // until begin_work()
     if (m->loop && !open_all(m, err)) {
+        db_forbid_reading(true); // this is the loop's thread
         if (!db_is_checking(m->db)) begin_work(m);
         return m;
     }

@@ -51,8 +51,10 @@ struct master_opts {
     bool tls;                       // https, with a certificate of its own unless there is one:
     const char *tls_cert, *tls_key; // PEM files
     bool insecure;                  // beyond this machine without TLS
-    const char *const *shim;        // program and arguments of a task's shim, up to a NULL
-    const char *runner;             // program that runs trials named module:Class
+    const char *isolation;          // none, private, strict, users; NULL: as many users demand
+    int64_t task_memory_bytes, n_task_processes; // limits of a task; 0: none
+    const char *const *shim; // program and arguments of a task's shim, up to a NULL
+    const char *runner;      // program that runs trials named module:Class
     const char *version;
     void (*ready)(void *ctx, const char *url); // called once, when requests are answered; or NULL
     void *ctx;

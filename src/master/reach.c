@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/number.h"
-#include "master/auth.h"
+#include "master/api.h"
 #include "master/local.h"
 #include "sys/fs.h"
 #include "sys/log.h"
@@ -29,17 +29,21 @@ static int make_certificate(struct master *m, det_err *err)
     return http_make_certificate(o->tls_cert, o->tls_key, http_near_host(o->host), err);
 }
 
-// A copy of the certificate in use, whatever becomes of the file that it was read from.
+// A copy of the certificate in use, whatever becomes of the file that it was read from. Tasks see
+// the directory that it is in, so they see it change; everybody else knows it by its older name.
 static int publish_certificate(struct master *m, det_err *err)
 {
-    const char *path = arena_printf(&m->arena, "%s/master.pem", m->data_dir);
+    const char *path = arena_printf(&m->arena, "%s/public/master.pem", m->data_dir);
+    const char *name = arena_printf(&m->arena, "%s/master.pem", m->data_dir);
+    unlink(name);
     if (!m->opts.tls_cert) {
         unlink(path); // of a master that had one
         return 0;
     }
+    if (symlink("public/master.pem", name) < 0) return fs_fail(err, "make", name);
     struct buf pem = BUF_INIT(MAX_PEM_BYTES);
     struct fs_writer file = FS_WRITER_INIT;
-    mode_t mask = umask(0077);
+    mode_t mask = umask(0022); // a certificate is no secret
     int rc = fs_read(m->opts.tls_cert, &pem, err);
     if (!rc) rc = fs_writer_open(&file, path, err);
     if (!rc) rc = fs_writer_add(&file, pem.ptr, pem.len, err);
@@ -53,17 +57,32 @@ static int publish_certificate(struct master *m, det_err *err)
 
 // --- the address
 
+// A shim that cleans up after another one delivers to where the master is now.
+static void tell_shims(const struct master *m)
+{
+    const char *const variables[][2] = {{"DET_MASTER", m->url},
+                                        {"DET_MASTER_CERT_FILE", m->cert_file},
+                                        {"DET_MASTER_CERT_NAME", m->cert_name}};
+    for (size_t i = 0; i < STATIC_LEN(variables); i++)
+        if (variables[i][1])
+            setenv(variables[i][0], variables[i][1], 1);
+        else
+            unsetenv(variables[i][0]);
+}
+
 static void set_address(struct master *m)
 {
     const char *host = http_near_host(m->opts.host), *scheme = m->opts.tls_cert ? "https" : "http";
     int port = http_server_port(m->server);
     m->url = arena_printf(&m->arena, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme,
                           host, port);
-    if (!m->opts.tls_cert) return;
-    struct buf name = BUF_INIT(1024);
-    http_certificate_name(m->opts.tls_cert, host, &name);
-    m->cert_name = arena_strdup(&m->arena, buf_str(&name).ptr);
-    buf_done(&name);
+    if (m->opts.tls_cert) {
+        struct buf name = BUF_INIT(1024);
+        http_certificate_name(m->opts.tls_cert, host, &name);
+        m->cert_name = arena_strdup(&m->arena, buf_str(&name).ptr);
+        buf_done(&name);
+    }
+    tell_shims(m);
 }
 
 // --- the server
@@ -96,23 +115,24 @@ static struct http_server *listen_on(struct master *m, int port, det_err *err)
                                     .insecure = m->opts.insecure,
                                     .limits = limits_of(&m->opts.settings),
                                     .user = m,
-                                    .authenticate = auth_check};
+                                    .authenticate = auth_check,
+                                    .work = api_work};
     opts.tables = master_tables(&opts.n_tables);
     return http_server_new(m->loop, &opts, err);
 }
 
-static int last_port(struct master *m)
+static int last_port(struct master *m, struct db_reader *r)
 {
     const char *text;
     int64_t port;
-    if (db_setting_find(m->reader, "port", &m->arena, &text, NULL)) return 0;
+    if (db_setting_find(r, "port", &m->arena, &text, NULL)) return 0;
     return number_to_int(str_from(text), 10, &port) ? (int)port : 0;
 }
 
 // Tasks that run on know the address of last time, so that one is tried first.
-static int open_server(struct master *m, det_err *err)
+static int open_server(struct master *m, struct db_reader *r, det_err *err)
 {
-    int last = m->opts.port ? 0 : last_port(m);
+    int last = m->opts.port ? 0 : last_port(m, r);
     char text[32];
     if (last) m->server = listen_on(m, last, err);
     if (!m->server) m->server = listen_on(m, m->opts.port, err);
@@ -124,10 +144,10 @@ static int open_server(struct master *m, det_err *err)
     return 0;
 }
 
-int reach_open(struct master *m, det_err *err)
+int reach_open(struct master *m, struct db_reader *r, det_err *err)
 {
     int rc = make_certificate(m, err);
-    if (!rc) rc = open_server(m, err);
+    if (!rc) rc = open_server(m, r, err);
     if (!rc) rc = publish_certificate(m, err);
     if (!rc) set_address(m);
     return rc;

@@ -24,9 +24,10 @@ static void free_removal(void *ctx)
 }
 
 // In the background.
-static void remove_files(void *ctx)
+static void remove_files(void *ctx, void *own)
 {
     struct removal *r = ctx;
+    (void)own;
     struct store *store = NULL;
     det_err err;
     int rc = store_open(r->dir, &store, &err);
@@ -50,7 +51,8 @@ static void on_durable(void *ctx, int code, const det_err *err)
         log_warn("checkpoints are not deleted: %s", err->msg);
         free_removal(r->removal);
     } else {
-        worker_run(r->master->worker, remove_files, free_removal, r->removal);
+        worker_run(r->master->workers[WORK_FILES],
+                   &(struct work){remove_files, free_removal, r->removal, 0});
     }
     free(r);
 }
@@ -72,17 +74,43 @@ static int checkpoint_forget(struct checkpoint *c, struct db_tx *tx, det_err *er
     return 0;
 }
 
-void checkpoints_remove(struct master *m, const char *dir, struct checkpoint *const *all, size_t n)
+// The records in tx, the files in what is returned. By any thread.
+static struct removal *forget_all(const char *dir, struct checkpoint *const *all, size_t n,
+                                  struct db_tx *tx)
+{
+    struct removal *r = xcalloc(1, sizeof *r);
+    r->dir = xstrdup(dir);
+    for (size_t i = 0; i < n; i++)
+        if (!checkpoint_forget(all[i], tx, NULL)) add(r, all[i]->uuid);
+    return r;
+}
+
+static void remove_when_durable(struct master *m, struct removal *removal, struct db_tx *tx)
 {
     struct removing *r = xcalloc(1, sizeof *r);
-    struct db_tx *tx = db_tx_new(m->db);
-    r->master = m;
-    r->removal = xcalloc(1, sizeof *r->removal);
-    r->removal->dir = xstrdup(dir);
-    for (size_t i = 0; i < n; i++)
-        if (!checkpoint_forget(all[i], tx, NULL)) add(r->removal, all[i]->uuid);
+    *r = (struct removing){m, removal};
     db_tx_submit(tx, on_durable, r);
 }
+
+void checkpoints_remove(struct master *m, const char *dir, struct checkpoint *const *all, size_t n)
+{
+    struct db_tx *tx = db_tx_new(m->db);
+    struct removal *removal = forget_all(dir, all, n, tx);
+    remove_when_durable(m, removal, tx);
+}
+
+// --- what the policy keeps. An experiment has not ended before that is known: whoever sees the
+// end, or continues it, sees the checkpoints that are left.
+
+struct keeping {
+    struct master *master;
+    struct arena arena;
+    int64_t experiment_id;
+    const char *dir;
+    struct keep_policy policy;
+    struct db_tx *tx;
+    struct removal *removal; // NULL: everything is kept
+};
 
 static bool is_in(const struct db_list *names, const char *name)
 {
@@ -92,49 +120,73 @@ static bool is_in(const struct db_list *names, const char *name)
     return false;
 }
 
-static void choose(const struct live_experiment *e, const struct db_list *found,
-                   const struct db_list *pinned, bool *keep, struct arena *arena)
+static void choose(struct keeping *k, const struct db_list *found, const struct db_list *pinned)
 {
-    const struct checkpoint *all = found->items;
-    const struct storage_config *s = &e->cfg.checkpoint_storage;
-    struct keep_item *items = arena_array(arena, found->n, sizeof *items);
-    const struct keep_policy policy = {.experiment_best = s->save_experiment_best,
-                                       .trial_best = s->save_trial_best,
-                                       .trial_latest = s->save_trial_latest,
-                                       .larger_is_better = !e->row.smaller_is_better};
+    struct checkpoint *all = found->items;
+    struct keep_item *items = arena_array(&k->arena, found->n + 1, sizeof *items);
+    bool *keep = arena_array(&k->arena, found->n + 1, sizeof *keep);
+    struct checkpoint **gone = arena_array(&k->arena, found->n + 1, sizeof *gone);
+    size_t n = 0;
     for (size_t i = 0; i < found->n; i++)
         items[i] = (struct keep_item){.trial_id = all[i].trial_id,
                                       .steps_completed = all[i].steps_completed,
                                       .has_metric = !isnan(all[i].searcher_metric),
                                       .metric = all[i].searcher_metric,
                                       .pinned = is_in(pinned, all[i].uuid)};
-    keep_choose(items, found->n, &policy, keep);
+    keep_choose(items, found->n, &k->policy, keep);
+    for (size_t i = 0; i < found->n; i++)
+        if (!keep[i]) gone[n++] = &all[i];
+    if (!n) return;
+    k->tx = db_tx_new(k->master->db);
+    k->removal = forget_all(k->dir, gone, n, k->tx);
+}
+
+static void read(void *ctx, void *own)
+{
+    struct keeping *k = ctx;
+    struct doc *states = doc_new(&k->arena, DOC_LIST);
+    doc_append(states, doc_new_str(&k->arena, checkpoint_state_names[CHECKPOINT_COMPLETED]));
+    const struct db_filter filter = {.experiment_id = k->experiment_id, .states = states};
+    const struct db_page page = {.limit = -1, .sort = "reportTime"};
+    struct db_list found = {0}, pinned = {0};
+    det_err err;
+    int rc = db_checkpoints_list(own, &filter, &page, &k->arena, &found, &err);
+    if (!rc) rc = db_warm_starts_list(own, &k->arena, &pinned, &err);
+    if (rc)
+        log_warn("experiment %lld: its checkpoints are kept: %s", (long long)k->experiment_id,
+                 err.msg);
+    else
+        choose(k, &found, &pinned);
+}
+
+static void on_read(void *ctx)
+{
+    struct keeping *k = ctx;
+    struct live_experiment *e = set_find(&k->master->experiments, k->experiment_id);
+    if (k->removal) remove_when_durable(k->master, k->removal, k->tx);
+    if (e) experiment_end(e);
+    arena_done(&k->arena);
+    free(k);
+}
+
+// What its trials have reported is on disk.
+static void on_reported(void *ctx, int code, const det_err *err)
+{
+    struct keeping *k = ctx;
+    (void)code, (void)err;
+    worker_run(k->master->workers[WORK_READ], &(struct work){read, on_read, k, 0});
 }
 
 void retention_apply(struct live_experiment *e)
 {
-    struct master *m = e->master;
-    struct arena arena = ARENA_INIT;
-    const char *completed = checkpoint_state_names[CHECKPOINT_COMPLETED];
-    struct doc *states = doc_new(&arena, DOC_LIST);
-    doc_append(states, doc_new_str(&arena, completed));
-    const struct db_filter filter = {.experiment_id = e->row.id, .states = states};
-    const struct db_page page = {.limit = -1, .sort = "reportTime"};
-    struct db_list found = {0}, pinned = {0};
-    det_err err;
-    int rc = db_checkpoints_list(m->reader, &filter, &page, &arena, &found, &err);
-    if (!rc) rc = db_warm_starts_list(m->reader, &arena, &pinned, &err);
-    if (rc) {
-        log_warn("experiment %lld: its checkpoints are kept: %s", (long long)e->row.id, err.msg);
-        goto out;
-    }
-    bool *keep = arena_array(&arena, found.n + 1, sizeof *keep);
-    struct checkpoint *all = found.items, **gone = arena_array(&arena, found.n + 1, sizeof *gone);
-    size_t n = 0;
-    choose(e, &found, &pinned, keep, &arena);
-    for (size_t i = 0; i < found.n; i++)
-        if (!keep[i]) gone[n++] = &all[i];
-    if (n) checkpoints_remove(m, e->checkpoint_dir, gone, n);
-out:
-    arena_done(&arena);
+    const struct storage_config *s = &e->cfg.checkpoint_storage;
+    struct keeping *k = xcalloc(1, sizeof *k);
+    k->master = e->master;
+    k->experiment_id = e->row.id;
+    k->dir = arena_strdup(&k->arena, e->checkpoint_dir);
+    k->policy = (struct keep_policy){.experiment_best = s->save_experiment_best,
+                                     .trial_best = s->save_trial_best,
+                                     .trial_latest = s->save_trial_latest,
+                                     .larger_is_better = !e->row.smaller_is_better};
+    db_tx_submit_must(db_tx_new(k->master->db), on_reported, k);
 }

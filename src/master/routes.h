@@ -5,4 +5,4 @@
 
 extern const struct http_table create_routes, event_routes, experiment_routes, steer_routes,
     trial_routes, task_routes, log_routes, checkpoint_routes, queue_routes, user_routes,
-    cluster_routes;
+    cluster_routes, isolation_routes;

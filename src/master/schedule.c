@@ -16,6 +16,8 @@ struct picture {
     struct sched_request *requests;
     struct live_allocation **allocations; // of each request
     size_t n_groups, n_requests;
+    bool has_plan;
+    struct sched_plan plan;
 };
 
 static void add_request(struct picture *p, struct live_allocation *a, int group)
@@ -128,16 +130,39 @@ void schedule_soon(struct master *m)
     loop_timer_set(m->loop, &m->schedule_timer, 0);
 }
 
-void schedule_explain(struct master *m, const struct live_allocation *a, struct buf *out)
+// --- for people
+
+struct picture *picture_take(struct master *m)
 {
-    struct picture p;
-    take_picture(m, &p);
-    struct sched_plan plan = sched_run(&p.view, &p.arena);
-    size_t wish = p.n_requests; // this one, or else one like it
-    for (size_t i = 0; i < p.n_requests && (wish == p.n_requests || p.allocations[wish] != a); i++)
-        if (p.allocations[i] == a || (p.requests[i].state == SCHED_PENDING &&
-                                      p.allocations[i]->trial->experiment == a->trial->experiment))
+    struct picture *p = xcalloc(1, sizeof *p);
+    take_picture(m, p);
+    p->view.agents = &p->agent;
+    return p;
+}
+
+void picture_free(struct picture *p)
+{
+    if (!p) return;
+    arena_done(&p->arena);
+    free(p);
+}
+
+size_t picture_find(const struct picture *p, const struct live_allocation *a)
+{
+    size_t wish = PICTURE_NONE; // this one, or else one like it
+    for (size_t i = 0; i < p->n_requests; i++) {
+        if (p->allocations[i] == a) return i;
+        if (p->requests[i].state == SCHED_PENDING &&
+            p->allocations[i]->trial->experiment == a->trial->experiment)
             wish = i;
-    if (wish < p.n_requests) sched_explain(&p.view, &plan, wish, out);
-    arena_done(&p.arena);
+    }
+    return wish;
+}
+
+void picture_explain(struct picture *p, size_t request, struct buf *out)
+{
+    if (request == PICTURE_NONE) return;
+    if (!p->has_plan) p->plan = sched_run(&p->view, &p->arena);
+    p->has_plan = true;
+    sched_explain(&p->view, &p->plan, request, out);
 }

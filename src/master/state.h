@@ -12,10 +12,11 @@
 #include "rm/rm.h"
 #include "search/search.h"
 #include "sys/worker.h"
+#include <stdatomic.h>
 
 struct waiter;
 
-enum { AUTH_HASH_BYTES = 32, PENDING_BUCKETS = 1024 };
+enum { PENDING_BUCKETS = 1024, AUTH_HASH_BYTES = 32 };
 
 // An allocation from the wish for slots to the end of its processes.
 struct live_allocation {
@@ -26,17 +27,17 @@ struct live_allocation {
     bool started;                          // the resource manager has it
     bool backfilled;                       // it may have to give way
     const char *session_token;             // until the task has it
-    uint8_t session_hash[AUTH_HASH_BYTES]; // of the task's token, once it has been used
-    bool session_known;                    // it is among master.sessions
+    struct live_session *session;          // of the task's token
     char journal[UUID_TEXT_BYTES];         // that reports come from, see keys.h
     int64_t journal_last;                  // the last number of it that is durable
     struct waiter *waiters;                // requests that wait for a signal
     struct live_allocation *next, *before; // while it is a wish: among those of the experiment
     struct loop_timer timer;               // when patience ends
+    enum rm_how killed;                    // how it was last, if row.kill
     char *workdir;
-    bool pulling, pull_again; // output is on its way into the log; there is, or may be, more
-    bool exited;              // its processes have ended: when the log is complete, it ends
-    struct task_exit exit;    // how
+    bool pulls, pull_again; // its output: see pull.c
+    bool has_exited;        // and will end when all of its output is stored
+    struct task_exit exit;
 };
 
 // How far a group's reports have come, in this run.
@@ -54,10 +55,13 @@ struct live_trial {
     struct live_allocation *allocation; // NULL: none
     struct reported *reported;          // of run reported_run
     int64_t reported_run;
+    uint64_t n_reports;                              // requests with reports, so far
     int64_t last_failure_status, last_failure_steps; // of the run before; status 0: it did not fail
     int64_t checkpoint_steps;                        // batches trained in the latest checkpoint
     bool retries_off;                                // a log policy said so
-    uint64_t policies_seen;                          // bits, by their place in the configuration
+    bool was_invalid; // its latest run said so, before the experiment was continued
+    uint64_t policies_seen, policies_slow; // bits, by their place in the configuration
+    bool lines_left_out;                   // from looking for log policies
     struct live_trial *next_ended;
 };
 
@@ -69,8 +73,9 @@ struct live_experiment {
     struct exp_config cfg;
     const char *config_json; // complete, with secrets
     const char *checkpoint_dir;
-    const char *warm_start;    // checkpoint that new trials start from; NULL: none
-    struct policies *policies; // patterns of the log policies
+    const char *warm_start;     // checkpoint that new trials start from; NULL: none
+    const char *warm_start_dir; // where that is, if it is elsewhere; NULL: in checkpoint_dir
+    struct policies *policies;  // patterns of the log policies
     struct search *search;
     struct set trials;           // live ones, by number
     struct set earlier;          // those of before it was continued that are not live, by number
@@ -79,29 +84,45 @@ struct live_experiment {
     bool telling;
     struct live_trial *ended;                       // in this event; freed when it is over
     struct live_allocation *first_wish, *last_wish; // that the scheduler has not granted yet
+    int64_t n_wishes;
     int64_t untold;           // trials from this number on do not know its state; 0: all do
     struct loop_timer chores; // see chores.c
     bool chores_wait;         // for the transaction before
-    int group;                // of the scheduler's latest view
+    bool ends;                // nothing is left of it but to choose which checkpoints are kept
+    struct end_waiter *end_waiters; // requests that are answered when its end is durable
+    int group;                      // of the scheduler's latest view
 };
 
 struct follower;
+struct isolation;
 struct prepare;
+
+enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER, SETTLE_TEMPLATE, SETTLE_KEY, N_SETTLE };
+
+enum work_kind {
+    WORK_READ,  // the database; the threads have a db_reader each
+    WORK_FILES, // archives, directories
+    WORK_HASH,  // passwords
+    WORK_LOGS,  // output of tasks
+    N_WORK
+};
 
 struct master {
     struct master_opts opts;
     struct loop *loop;
-    struct worker *worker, *log_worker;
+    struct worker *workers[N_WORK];
     struct db *db;
-    struct db_reader *reader;
     struct rm *rm;
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
     struct loop_timer schedule_timer, housekeeping_timer, launch_timer;
-    struct prepare *prepared;       // tasks to be started, the next one first
+    struct prepare *prepared; // tasks to be started, the next one first
+    struct isolation *isolation;
+    int64_t user_storage_from;      // experiments from this one on: see create.c
     struct set experiments, trials; // by id
     struct set allocations;         // assigned ones, by token
-    struct set sessions;            // those whose task has called, by the hash of their token
+    struct set users;               // all of them, by id
+    struct sessions *sessions;      // all of them
     int64_t next_experiment, next_trial, next_user, next_token, next_request;
     int lock_fd;
     char *url, *data_dir, *checkpoint_dir;
@@ -113,11 +134,14 @@ struct master {
     struct throttle *throttle;                         // of logins
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct unsettled *unsettled;
+    _Atomic uint64_t n_settled;
+    uint64_t settled[1024]; // see settle.c
     struct follower *followers;
+    int64_t n_followers;   // so far
     struct events *events; // NULL: nobody watches
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
-    bool stopping;     // nothing new is begun
+    bool closes;       // what is under way comes to an end, nothing new begins
     bool checking; // nothing is done about tasks and files before it is known that the database is
                    // whole
     det_err failure; // why it stopped; code 0: it was asked to
@@ -129,15 +153,24 @@ struct master {
 struct master *master_new(const struct master_opts *opts, det_err *err);
 void master_free(struct master *m); // tasks go on
 
+// --- workers.c: threads for what takes long
+
+int workers_open(struct master *m, det_err *err); // after the database
+bool workers_drain(struct master *m); // waits for all that is under way; false: there was nothing
+void workers_close(struct master *m);
+
 // --- reach.c
 
-int reach_open(struct master *m, det_err *err); // m->server and where it is: m->url, m->cert_*
-void reach_renew(struct master *m);             // the files of the certificate have changed
+int reach_open(struct master *m, struct db_reader *r,
+               det_err *err);       // m->server and where it is: m->url, m->cert_*
+void reach_renew(struct master *m); // the files of the certificate have changed
 
 // --- experiment.c
 
 struct live_experiment *experiment_new(struct master *m);
 void experiment_free(struct live_experiment *e);
+// The same on the loop, if it may have many trials: another thread frees them.
+void experiment_discard(struct live_experiment *e);
 
 // From now on it is found and scheduled.
 void experiment_link(struct live_experiment *e);
@@ -150,9 +183,12 @@ int experiment_tell(struct live_experiment *e, const struct search_event *event,
 int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
                   struct db_tx *tx, det_err *err);
 
-// The last thing before a transaction is submitted: ends it if it is stopping and nothing is left
-// of it. e and those of its trials that have ended are gone afterwards.
-void experiment_settle(struct live_experiment *e, struct db_tx *tx);
+// The last thing before a transaction is submitted: those of its trials that have ended are gone
+// afterwards, and if it is stopping and nothing is left of it, it will end.
+void experiment_settle(struct live_experiment *e);
+void experiment_end(struct live_experiment *e); // now; e is gone
+// Answers a request that waits (http_later) when the end of e, which ends, is durable.
+void experiment_await_end(struct live_experiment *e, struct http_request *req);
 
 void experiment_save(struct live_experiment *e, struct db_tx *tx);
 
@@ -170,18 +206,23 @@ void chores_begin(struct live_experiment *e);
 
 // --- settle.c: records that are read to be changed: of users, of experiments that have ended
 
-enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER };
-
 // The transaction that is being put together, and submitted before the loop turns, writes it.
 void settle_begin(struct master *m, enum settle_noun noun, int64_t id);
-bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id); // do not read it
+// It has been written, and that is durable, without any of the above.
+void settle_mark(struct master *m, enum settle_noun noun, int64_t id);
+
+bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id);
+// What was read then may be out of date; read_at: settle_now() from before. By any thread.
+uint64_t settle_now(const struct master *m);
+bool settle_is_stale(const struct master *m, enum settle_noun noun, int64_t id, uint64_t read_at);
 void settle_close(struct master *m);
 
 // --- trial.c
 
 struct live_trial *trial_new(struct live_experiment *e); // not yet in any set
 void trial_free(struct live_trial *t);
-struct live_trial *trial_restore(struct live_experiment *e, const struct trial *row); // likewise
+struct live_trial *trial_restore(struct live_experiment *e, struct db_reader *r,
+                                 const struct trial *row); // likewise
 void trial_create(struct live_experiment *e, const struct search_op *op, struct db_tx *tx);
 void trial_do(struct live_trial *t, enum trial_event event, struct db_tx *tx);
 
@@ -200,7 +241,7 @@ void trial_forget_reports(struct live_trial *t);
 // --- continue.c
 
 // Trials of before the experiment was continued that its search has not come to yet.
-int continue_find_earlier(struct live_experiment *e, det_err *err);
+int continue_find_earlier(struct live_experiment *e, struct db_reader *r, det_err *err);
 
 // Tells the search how a trial that is complete ended.
 void continue_tell(struct live_trial *t, struct db_tx *tx);
@@ -219,9 +260,7 @@ void allocation_preempt(struct live_allocation *a, bool spare, struct db_tx *tx)
 void allocation_kill(struct live_allocation *a, enum rm_how how, struct db_tx *tx);
 
 void allocation_on_rm(struct master *m, const struct rm_event *event);
-
-// It has exited, and all of its output is in the log: it comes to its end.
-void allocation_drained(struct live_allocation *a);
+void allocation_exited(struct live_allocation *a); // has_exited, and all is known about it
 
 // Signals that were given before a restart are given again.
 void allocation_resume(struct live_allocation *a);
@@ -249,22 +288,25 @@ void launch_close(struct master *m);
 
 void schedule_soon(struct master *m);
 void schedule_start(struct master *m);
-// Why an allocation still waits, in words.
-void schedule_explain(struct master *m, const struct live_allocation *a, struct buf *out);
+
+// What the scheduler sees now, and why something still waits, in words: that may be found out by
+// another thread, which does not need the allocations any more.
+struct picture *picture_take(struct master *m);
+void picture_free(struct picture *p);
+#define PICTURE_NONE SIZE_MAX
+size_t picture_find(const struct picture *p, const struct live_allocation *a); // or PICTURE_NONE
+void picture_explain(struct picture *p, size_t request, struct buf *out);
 
 // --- logs.c
 
-// Copies new output of a task into its log, in the background, a page after the other.
-void logs_pull(struct live_allocation *a);
-void logs_pull_waiting(struct master *m); // those that could not begin
 void logs_say(struct live_trial *t, enum log_level level, struct db_tx *tx, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 // --- retention.c
 
-// Deletes the checkpoints that the policy does not keep.
+// Deletes the checkpoints that the policy does not keep; then experiment_end() is called.
 void retention_apply(struct live_experiment *e);
 
 // --- restore.c
 
-int master_restore(struct master *m, det_err *err);
+int master_restore(struct master *m, struct db_reader *r, det_err *err);

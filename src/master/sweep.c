@@ -1,5 +1,5 @@
-// Unit sweep.c: files that nothing uses any more. What is used is looked up by the loop, the rest
-// is removed in the background.
+// Unit sweep.c: files that nothing uses any more. What is used is looked up first, then the rest is
+// removed, both by other threads.
 #include "master/sweep.h"
 
 #include "base/mem.h"
@@ -15,6 +15,7 @@
 enum { UNUSED_S = 3600 };
 
 struct sweep {
+    struct master *master;
     const char *dir;
     const char **used;
     size_t n_used;
@@ -39,9 +40,10 @@ static bool is_garbage(const struct sweep *s, int dir, const char *name)
     return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_mtime < s->before_s;
 }
 
-static void run(void *ctx)
+static void run(void *ctx, void *own)
 {
     struct sweep *s = ctx;
+    (void)own;
     struct dir_entries entries = {0};
     int dir = -1;
     det_err err;
@@ -61,21 +63,44 @@ static void done(void *ctx)
     free(s);
 }
 
+static void read_contexts(void *ctx, void *own)
+{
+    struct sweep *s = ctx;
+    struct db_list list;
+    det_err err;
+    if (db_contexts_list(own, &s->arena, &list, &err)) {
+        log_warn("model definitions: %s", err.msg);
+        s->dir = NULL; // nothing is known to be garbage
+        return;
+    }
+    s->used = list.items;
+    s->n_used = list.n;
+}
+
+static void on_contexts(void *ctx)
+{
+    struct sweep *s = ctx;
+    if (s->dir)
+        worker_run(s->master->workers[WORK_FILES], &(struct work){run, done, s, 0});
+    else
+        done(s);
+}
+
 void sweep_contexts(struct master *m)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
-    struct db_list list;
-    det_err err;
-    if (db_contexts_list(m->reader, &s->arena, &list, &err)) {
-        log_warn("model definitions: %s", err.msg);
-        done(s);
-        return;
-    }
+    s->master = m;
     s->dir = arena_printf(&s->arena, "%s/contexts", m->data_dir);
-    s->used = list.items;
-    s->n_used = list.n;
     s->before_s = clock_unix_us() / 1000000 - UNUSED_S;
-    worker_run(m->worker, run, done, s);
+    worker_run(m->workers[WORK_READ], &(struct work){read_contexts, on_contexts, s, 0});
+}
+
+void sweep_trash(struct master *m)
+{
+    struct sweep *s = xcalloc(1, sizeof *s);
+    s->dir = arena_printf(&s->arena, "%s/trash", m->data_dir);
+    s->below_token = INT64_MAX;
+    worker_run(m->workers[WORK_FILES], &(struct work){run, done, s, 0});
 }
 
 void sweep_workdirs(struct master *m)
@@ -87,5 +112,5 @@ void sweep_workdirs(struct master *m)
         s->used[s->n_used++] =
             arena_printf(&s->arena, "%lld", (long long)m->allocations.items[i].key);
     s->below_token = m->next_token;
-    worker_run(m->worker, run, done, s);
+    worker_run(m->workers[WORK_FILES], &(struct work){run, done, s, 0});
 }

@@ -8,3 +8,4 @@ void sweep_contexts(struct master *m);
 
 // Working directories of tasks that a master before this one has left behind.
 void sweep_workdirs(struct master *m);
+void sweep_trash(struct master *m); // directories of runs that were forgotten

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "master/events.h"
+#include "master/policy.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <math.h>
@@ -33,12 +34,12 @@ static void copy_text(const char **text, struct arena *arena)
     if (*text) *text = arena_strdup(arena, *text);
 }
 
-static void restore_steps(struct live_trial *t)
+static void restore_steps(struct live_trial *t, struct db_reader *r)
 {
     struct arena arena = ARENA_INIT;
     struct checkpoint c;
-    if (t->row.latest_checkpoint && !db_checkpoint_find(t->experiment->master->reader,
-                                                        t->row.latest_checkpoint, &arena, &c, NULL))
+    if (t->row.latest_checkpoint &&
+        !db_checkpoint_find(r, t->row.latest_checkpoint, &arena, &c, NULL))
         t->checkpoint_steps = c.steps_completed;
     arena_done(&arena);
 }
@@ -48,7 +49,8 @@ static const struct doc *keep_doc(const struct doc *doc, struct arena *arena)
     return doc ? doc_copy(arena, doc) : NULL;
 }
 
-struct live_trial *trial_restore(struct live_experiment *e, const struct trial *row)
+struct live_trial *trial_restore(struct live_experiment *e, struct db_reader *r,
+                                 const struct trial *row)
 {
     struct live_trial *t = trial_new(e);
     t->row = *row;
@@ -61,7 +63,7 @@ struct live_trial *trial_restore(struct live_experiment *e, const struct trial *
     t->row.hparams = doc_copy(&t->arena, row->hparams);
     t->row.best_validation = keep_doc(row->best_validation, &t->best);
     t->row.latest_validation = keep_doc(row->latest_validation, &t->latest);
-    restore_steps(t);
+    restore_steps(t, r);
     return t;
 }
 
@@ -155,6 +157,7 @@ static void finish(struct live_trial *t, enum run_state state, enum search_exit 
     t->row.state = state;
     t->row.end_us = clock_unix_us();
     trial_save(t, tx);
+    policies_forget(t, tx);
     log_info("trial %lld: %s%s%s", (long long)t->row.id, run_state_names[state],
              t->row.reason ? ": " : "", t->row.reason ? t->row.reason : "");
     set_remove(&e->trials, t->row.number);

@@ -1,15 +1,21 @@
 // Unit alloc.c: one allocation from its start to its end, as its owner follows it.
+//
+//     first shim --ends well--> told
+//         `--killed, or reports are left--> second shim --ends--> told
+//
+// The second shim kills, delivers and waits, so the owner never does.
 #include "rm/manager.h"
 
 #include "base/mem.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
-#include <errno.h>
-#include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+
+enum { MAX_FINISHERS = 3 };
 
 struct alloc *alloc_new(struct rm *rm, int64_t token)
 {
@@ -35,14 +41,14 @@ void alloc_free(struct rm *rm, struct alloc *a)
     free(a);
 }
 
-int alloc_watch_files(struct rm *rm, struct alloc *a, det_err *err)
+static int watch_files(struct rm *rm, struct alloc *a, det_err *err)
 {
     uint32_t what = IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
     a->watch = inotify_add_watch(rm->inotify, a->seen.dir, what);
     return a->watch < 0 ? fs_fail(err, "watch", a->seen.dir) : det_ok(err);
 }
 
-int alloc_watch_shim(struct rm *rm, struct alloc *a, det_err *err)
+static int watch_shim(struct rm *rm, struct alloc *a, det_err *err)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = a->pidfd};
     if (epoll_ctl(rm->epoll, EPOLL_CTL_ADD, a->pidfd, &event) < 0)
@@ -63,71 +69,151 @@ void alloc_note_ready(struct rm *rm, struct alloc *a)
     wake(rm);
 }
 
-// Nobody knows how a task ended whose shim was killed. What is left of it is killed, and the end is
-// written down, so that the next owner is told the same.
-static void declare_lost(struct alloc *a)
+// --- shims
+
+static int spawn(struct rm *rm, struct alloc *a, bool second, det_err *err)
 {
-    det_err ignored; // without space for it, the next owner finds out again
-    a->exit = (struct task_exit){
-        .token = a->seen.token,
-        .end = TASK_LOST,
-        .code = -1,
-        .rank = -1,
-        .asked = a->asked,
-        .why = a->is_ready ? "the shim was killed" : "the shim did not start",
-        .ended_us = clock_unix_us(),
-    };
-    task_kill_rest(a->seen.dir);
-    task_exit_save(a->seen.dir, &a->exit, &ignored);
+    struct arena arena = ARENA_INIT;
+    size_t n = 0;
+    while (rm->shim[n])
+        n++;
+    const char **argv = arena_array(&arena, n + 3, sizeof *argv);
+    int lock, rc = task_lock(a->seen.dir, &lock, err);
+    memcpy(argv, rm->shim, n * sizeof *argv);
+    argv[n] = a->seen.dir;
+    if (second) argv[n + 1] = TASK_SECOND_SHIM;
+    if (!rc) {
+        rc = proc_spawn(argv, lock, &a->pidfd, err);
+        close(lock); // the shim has it now, or nobody
+    }
+    arena_done(&arena);
+    return rc;
 }
 
-void alloc_conclude(struct rm *rm, struct alloc *a)
+int alloc_start_shim(struct rm *rm, struct alloc *a, bool second, det_err *err)
 {
-    stop_watching(rm, a);
-    if (task_exit_load(a->seen.dir, &a->arena, &a->exit, NULL)) declare_lost(a);
+    int rc = watch_files(rm, a, err);
+    if (!rc) rc = spawn(rm, a, second, err);
+    if (!rc) rc = watch_shim(rm, a, err);
+    return rc;
+}
+
+// Of a shim that is stopped, or does not react for another reason, too. What it has started is
+// killed first: without the shim, nobody could tell what belongs to the task. The shim is stopped
+// meanwhile, so that it never takes this for the end of the task.
+void alloc_destroy(struct alloc *a)
+{
+    pid_t pid = a->pidfd >= 0 ? proc_pid(a->pidfd) : 0;
+    if (pid) proc_signal(a->pidfd, SIGSTOP);
+    if (pid) proc_kill_tree(pid);
+    if (a->pidfd >= 0) proc_signal(a->pidfd, SIGKILL);
+}
+
+// --- the end
+
+static void tell_end(struct rm *rm, struct alloc *a)
+{
     a->exit.token = a->seen.token;
+    a->exit.asked |= a->asked;
+    if (a->defect) {
+        a->exit.end = TASK_LOST;
+        a->exit.why = a->defect;
+    }
     a->seen.running = false;
     a->tell_log = a->tell_exited = true;
     slots_free(rm, a->seen.token);
     wake(rm);
 }
 
-// Has the shim just been started, it may not have said yet who it is.
-static int find_shim(struct rm *rm, struct alloc *a, bool *ended, det_err *err)
+// No second shim can be had: then reports are lost, but not the rest.
+static void give_up(struct rm *rm, struct alloc *a, const char *why)
 {
-    enum { TRY_MS = 5, TRIES = 2000 };
-    struct proc_id id;
-    int lock;
-    for (int i = 0; i < TRIES; i++) {
-        int rc = task_lock(a->seen.dir, &lock, err);
-        *ended = rc == 0;
-        if (rc == 0) close(lock);
-        if (rc != DET_ESTATE) return rc;
-        if (!task_shim_load(a->seen.dir, &id, NULL) && !proc_open(&id, &a->pidfd, NULL)) {
-            alloc_note_ready(rm, a);
-            return alloc_watch_shim(rm, a, err);
-        }
-        poll(NULL, 0, TRY_MS);
-    }
-    return det_fail(err, DET_ESTATE, "the shim of '%s' does not say who it is", a->seen.dir);
+    a->exit = (struct task_exit){
+        .end = TASK_LOST,
+        .code = -1,
+        .rank = -1,
+        .why = arena_printf(&a->arena, "the shim was killed, and nobody can clean up: %s", why),
+        .ended_us = clock_unix_us(),
+    };
+    task_kill_rest(a->seen.dir);
+    task_exit_save(a->seen.dir, &a->exit, NULL); // without space, the next owner finds out again
+    tell_end(rm, a);
 }
 
-int alloc_recover(struct rm *rm, struct alloc *a, det_err *err)
+void alloc_finish(struct rm *rm, struct alloc *a)
+{
+    det_err err = {0};
+    if (!a->is_unfinished) return;
+    a->is_unfinished = false;
+    if (a->n_finishers++ == MAX_FINISHERS)
+        det_fail(&err, DET_ESTATE, "%d that tried were killed", MAX_FINISHERS);
+    else if (!alloc_start_shim(rm, a, true, &err))
+        return;
+    stop_watching(rm, a);
+    give_up(rm, a, err.msg);
+}
+
+void alloc_conclude(struct rm *rm, struct alloc *a, bool well)
+{
+    stop_watching(rm, a);
+    bool is_known = !task_exit_load(a->seen.dir, &a->arena, &a->exit, NULL);
+    bool is_finished = a->n_finishers ? well : !task_has_reports(a->seen.dir);
+    if (is_known && is_finished) {
+        tell_end(rm, a);
+        return;
+    }
+    a->seen.running = a->is_unfinished = true;
+    wake(rm);
+}
+
+// --- what is found
+
+// The lock tells whether there is a shim, and who it is: a process has the lock before it is a
+// shim.
+static bool find_shim(struct rm *rm, struct alloc *a)
+{
+    enum { TRIES = 3 };
+    det_err err = {0};
+    pid_t pid;
+    int lock;
+    for (int i = 0; i < TRIES; i++) {
+        if (!task_lock(a->seen.dir, &lock, &err)) {
+            close(lock);
+            return false;
+        }
+        if (err.code == DET_ESTATE && !task_find_shim(a->seen.dir, &pid, &a->pidfd, &err))
+            return !watch_shim(rm, a, &err);
+    }
+    a->defect = arena_printf(&a->arena, "it cannot be found again: %s", err.msg);
+    return false;
+}
+
+// Whatever the directory looks like: a task may have written there, and one that is beyond repair
+// must not be in the way of the others.
+void alloc_recover(struct rm *rm, struct alloc *a)
 {
     struct arena arena = ARENA_INIT;
     struct task_spec spec = {0};
     struct proc_id id;
-    bool ended = false;
-    if (!task_spec_load(a->seen.dir, &arena, &spec, NULL)) {
+    det_err err = {0};
+    bool has_spec = !task_spec_load(a->seen.dir, &arena, &spec, &err);
+    bool has_exit = !task_exit_load(a->seen.dir, &a->arena, &a->exit, NULL);
+    if (has_spec) {
         a->seen.n_slots = (int)spec.slots.n;
         slots_take(rm, &spec);
+    } else if (!has_exit) {
+        a->defect = arena_printf(&a->arena, "it cannot be found again: %s", err.msg);
     }
     arena_done(&arena);
     if (!task_shim_load(a->seen.dir, &id, NULL)) alloc_note_ready(rm, a);
-    int rc = alloc_watch_files(rm, a, err);
-    if (!rc) rc = find_shim(rm, a, &ended, err);
-    if (rc) return rc;
+    watch_files(rm, a, NULL);
     a->tell_log = true;
-    if (ended) alloc_conclude(rm, a);
-    return det_ok(err);
+    if (!find_shim(rm, a)) {
+        if (err.code == DET_ENOTFOUND) a->defect = NULL; // nothing was started
+        alloc_conclude(rm, a, true);
+    } else if (a->defect) {
+        alloc_destroy(a);
+    } else if (!a->is_ready) {
+        alloc_note_ready(rm, a);
+    }
 }

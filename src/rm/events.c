@@ -52,8 +52,7 @@ static void note_shim_end(struct rm *rm, int pidfd)
     for (size_t i = 0; i < rm->n_allocs; i++) {
         struct alloc *a = rm->allocs[i];
         if (a->pidfd != pidfd) continue;
-        proc_reap(pidfd);
-        alloc_conclude(rm, a);
+        alloc_conclude(rm, a, proc_reap(pidfd));
     }
 }
 
@@ -69,6 +68,8 @@ static void look(struct rm *rm)
     for (int i = 0; i < n; i++)
         if (ready[i].data.fd != rm->wake && ready[i].data.fd != rm->inotify)
             note_shim_end(rm, ready[i].data.fd);
+    for (size_t i = 0; i < rm->n_allocs; i++)
+        alloc_finish(rm, rm->allocs[i]);
 }
 
 static bool tell(struct alloc *a, struct rm_event *out)

@@ -10,6 +10,9 @@ struct alloc {
     int watch;            // of inotify; -1: none
     bool is_ready;        // shim.json is there
     bool asked;           // to stop, by this owner
+    bool is_unfinished;   // it needs a second shim
+    int n_finishers;      // that were started by this owner
+    const char *defect;   // why it cannot go on; NULL: it can
     bool tell_started, tell_log, tell_exited;
     struct arena arena; // of the directory's name and of exit
     struct task_exit exit;
@@ -43,10 +46,12 @@ const char **slots_env(const struct rm *rm, const struct task_spec *spec, struct
 // alloc.c
 struct alloc *alloc_new(struct rm *rm, int64_t token); // directory name only; not in rm yet
 void alloc_free(struct rm *rm, struct alloc *a);
-int alloc_watch_files(struct rm *rm, struct alloc *a, det_err *err); // before the shim starts
-int alloc_watch_shim(struct rm *rm, struct alloc *a, det_err *err);  // a->pidfd is set
+// Starts its shim, or the second one, and watches it.
+int alloc_start_shim(struct rm *rm, struct alloc *a, bool second, det_err *err);
 void alloc_note_ready(struct rm *rm, struct alloc *a);
-// The shim has ended. Reads how, or finds out that it will never be known, and cleans up.
-void alloc_conclude(struct rm *rm, struct alloc *a);
+// The shim has ended; false: it was killed, or failed. What it left undone is up to a second one.
+void alloc_conclude(struct rm *rm, struct alloc *a, bool well);
+void alloc_finish(struct rm *rm, struct alloc *a); // if it is_unfinished
+void alloc_destroy(struct alloc *a);               // kills all of it
 // What an earlier owner has left: running, or over.
-int alloc_recover(struct rm *rm, struct alloc *a, det_err *err);
+void alloc_recover(struct rm *rm, struct alloc *a);

@@ -124,7 +124,7 @@ static int recover(struct rm *rm, det_err *err)
         if (!number_to_int(str_from(entries.items[i].name), 10, &token) || token <= 0) continue;
         struct alloc *a = alloc_new(rm, token);
         insert(rm, a);
-        rc = alloc_recover(rm, a, err);
+        alloc_recover(rm, a);
     }
     arena_done(&arena);
     return rc;
@@ -197,6 +197,7 @@ static int make_spec(const struct rm *rm, const struct rm_task *task, struct are
         .grace_us = task->grace_us ? task->grace_us : GRACE_US,
         .log_max_bytes = task->log_max_bytes ? task->log_max_bytes : LOG_BYTES,
     };
+    if (task->sandbox) spec.sandbox = *task->sandbox;
     spec.argv.items = (const char **)(uintptr_t)task->argv;
     spec.argv.n = count(task->argv);
     spec.launch.items = (const char **)(uintptr_t)task->launch;
@@ -207,22 +208,6 @@ static int make_spec(const struct rm *rm, const struct rm_task *task, struct are
     set_env(rm, task, arena, &spec);
     *out = spec;
     return det_ok(err);
-}
-
-static int spawn_shim(struct rm *rm, struct alloc *a, det_err *err)
-{
-    struct arena arena = ARENA_INIT;
-    size_t n = count(rm->shim);
-    const char **argv = arena_array(&arena, n + 2, sizeof *argv);
-    int lock, rc = task_lock(a->seen.dir, &lock, err);
-    memcpy(argv, rm->shim, n * sizeof *argv);
-    argv[n] = a->seen.dir;
-    if (!rc) {
-        rc = proc_spawn(argv, lock, &a->pidfd, err);
-        close(lock); // the shim has it now, or nobody
-    }
-    arena_done(&arena);
-    return rc;
 }
 
 static void destroy_unwatched(struct alloc *a)
@@ -251,9 +236,7 @@ static int start_in_directory(struct rm *rm, struct alloc *a, const struct task_
                         (long long)spec->token);
     }
     int rc = task_spec_save(a->seen.dir, spec, err);
-    if (!rc) rc = alloc_watch_files(rm, a, err);
-    if (!rc) rc = spawn_shim(rm, a, err);
-    if (!rc) rc = alloc_watch_shim(rm, a, err);
+    if (!rc) rc = alloc_start_shim(rm, a, false, err);
     if (!rc) return det_ok(err);
     if (a->pidfd >= 0) destroy_unwatched(a);
     remove_directory(rm, spec->token, NULL);
@@ -287,32 +270,28 @@ int rm_start(struct rm *rm, const struct rm_task *task, det_err *err)
 
 int rm_kill(struct rm *rm, int64_t token, enum rm_how how, det_err *err)
 {
-    static const int signals[] = {[RM_STOP] = SIGTERM, [RM_KILL] = SIGINT, [RM_DESTROY] = SIGKILL};
+    static const int signals[] = {[RM_STOP] = SIGTERM, [RM_KILL] = SIGINT};
     struct alloc *a = find(rm, token);
     if (!a) return no_such(token, err);
     if (a->pidfd < 0) return det_ok(err);
     a->asked = true;
-    proc_signal(a->pidfd, signals[how]); // if it has just ended, that is what was wanted
+    if (how == RM_DESTROY && !a->n_finishers) // of a task that has a second shim, nothing is left
+        alloc_destroy(a);
+    else if (how != RM_DESTROY)
+        proc_signal(a->pidfd, signals[how]); // if it has just ended, that is what was wanted
     return det_ok(err);
 }
 
-int rm_forget(struct rm *rm, int64_t token, det_err *err)
+int rm_forget(struct rm *rm, int64_t token, const char *aside, det_err *err)
 {
     struct alloc *a = find(rm, token);
     if (!a) return no_such(token, err);
     if (a->seen.running)
         return det_fail(err, DET_ESTATE, "allocation %lld is running", (long long)token);
-    int rc = remove_directory(rm, token, err);
+    bool moved = aside && rename(a->seen.dir, aside) == 0;
+    int rc = moved ? 0 : remove_directory(rm, token, err);
     if (rc) return rc;
     take_out(rm, a);
     alloc_free(rm, a);
     return det_ok(err);
-}
-
-int rm_read_log(struct rm *rm, int64_t token, int64_t offset, struct arena *arena,
-                struct task_page *out, det_err *err)
-{
-    const struct alloc *a = find(rm, token);
-    if (!a) return no_such(token, err);
-    return task_log_read(a->seen.dir, offset, arena, out, err);
 }

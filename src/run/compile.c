@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,12 +154,26 @@ static int make_library(struct command_line line, const char *temp, const char *
     return rc;
 }
 
+// A file that is ours alone: numbers of processes are used again, and in several namespaces.
+static char *make_temp(const char *folder, struct arena *arena, det_err *err)
+{
+    char *path = arena_printf(arena, "%s/.tmp-XXXXXX", folder);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        fs_fail(err, "create", path);
+        return NULL;
+    }
+    close(fd);
+    return path;
+}
+
 const char *compile_library(const char *source, bool anew, struct arena *arena, det_err *err)
 {
     struct command_line line;
     const char *folder = cache_folder(arena, err);
     if (!folder || begin_line(&line, source, arena, err)) return NULL;
-    const char *temp = arena_printf(arena, "%s/.tmp-%ld", folder, (long)getpid());
+    const char *temp = make_temp(folder, arena, err);
+    if (!temp) return NULL;
     const char *name = name_of(line, temp, arena, err);
     const char *library = name ? arena_printf(arena, "%s/%s.so", folder, name) : NULL;
     bool is_there = library && access(library, R_OK) == 0;

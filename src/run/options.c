@@ -178,6 +178,7 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
                                 .tensorboard_dir = call_option(call, "tensorboard"),
                                 .trace_file = call_option(call, "trace")};
     int rc = config ? read_config(config, arena, &out->config, err) : 0;
+    if (!rc && out->config) rc = storage_check(&out->config->checkpoint_storage, err);
     if (!rc) rc = read_entrypoint(call, arena, out, err);
     if (!rc) rc = read_hparams(call, arena, out, err);
     if (!rc) rc = read_length(call, &out->length, err);

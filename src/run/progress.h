@@ -12,8 +12,8 @@ struct progress {
     // At the first report: what came before, a resumed run's past too, does not count for the rate.
     int64_t first_us, first_batches;
     double first_progress;
-    struct buf metrics; // "loss 0.25  error 0.1" of the last workload
-    struct buf line;
+    struct buf metrics;     // "loss 0.25  error 0.1" of the last workload
+    struct buf line, words; // words: what stands behind the bar
 };
 
 void progress_init(struct progress *p, bool is_terminal);

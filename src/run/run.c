@@ -11,7 +11,9 @@
 #include "run/slots.h"
 #include "run/trace.h"
 #include "storage/storage.h"
+#include "sys/dir.h"
 #include "train/train.h"
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -71,9 +73,37 @@ static bool leaves_nothing(const struct run *run)
     return run->options.test_mode && !client_is_task();
 }
 
+// "latest" and "best" in the folder of checkpoints. A link is replaced at once, never missing.
+static void link_checkpoint(const struct run *run, const char *name, const char *uuid)
+{
+    static const char temporary[] = ".link";
+    int dir = -1;
+    det_err err;
+    int rc = dir_open(run->options.checkpoint_dir, 0, &dir, &err);
+    if (rc) {
+        print_warning("%s", err.msg);
+        return;
+    }
+    unlinkat(dir, temporary, 0);
+    if (symlinkat(uuid, dir, temporary) || renameat(dir, temporary, dir, name))
+        print_warning("cannot link '%s/%s' to the checkpoint: %s", run->options.checkpoint_dir,
+                      name, strerror(errno));
+    unlinkat(dir, temporary, 0);
+    close(dir);
+}
+
+static void link_report(const struct run *run, const det_report *r)
+{
+    if (r->kind != DET_REPORT_CHECKPOINT || is_silent || client_is_task() || leaves_nothing(run))
+        return;
+    link_checkpoint(run, "latest", r->uuid);
+    if (r->is_best) link_checkpoint(run, "best", r->uuid);
+}
+
 static void on_report(const det_report *r, void *user)
 {
     struct run *run = user;
+    link_report(run, r);
     if (!leaves_nothing(run) || r->kind != DET_REPORT_CHECKPOINT)
         progress_report(&run->progress, r);
     if (run->events) write_events(run, r);
@@ -273,7 +303,7 @@ static const struct option options[] = {
      "batch and the processors."},
     {"seed", 's', "N", "Where all randomness starts; without it a new seed is drawn and shown."},
     {"checkpoint-dir", 'd', "DIR", "Where checkpoints are kept; by default that of the "
-     "configuration, or 'checkpoints'."},
+     "configuration, or 'checkpoints'. The links 'latest' and 'best' in it name two of them."},
     {"metrics", 'm', "FILE", "Appends all metrics as lines of JSON."},
     {"tensorboard", 0, "DIR", "Writes event files for TensorBoard."},
     {"trace", 0, "FILE", "Writes a timeline of the run for chrome://tracing."},

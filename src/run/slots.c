@@ -21,13 +21,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 8191, KEY_BYTES = 16, GRACE_US = 5000000, N_STREAMS = 2 };
+enum {
+    LINE_MAX_BYTES = 1 << 20,
+    KEY_BYTES = 16,
+    GRACE_US = 5000000,
+    UNFINISHED_US = 1000000, // a line of rank 0 that does not go on is shown after a second
+    N_STREAMS = 2,
+};
 
 struct child {
     pid_t pid; // 0: has ended
     int status;
-    int pipe[N_STREAMS]; // -1: none, or closed
-    struct buf line[N_STREAMS];
+    int pipe[N_STREAMS];        // -1: none, or closed
+    struct buf line[N_STREAMS]; // that has no end yet
 };
 
 struct launcher {
@@ -35,7 +41,9 @@ struct launcher {
     struct child *child;
     int signals; // signalfd
     enum slots_signals to;
-    int n_stops; // signals to stop so far
+    bool is_open[N_STREAMS];     // what was written last is a line of rank 0 without its end
+    int64_t since_us[N_STREAMS]; // when rank 0 began the line that has no end yet
+    int n_stops;                 // signals to stop so far
     int culprit; // the first rank that failed, followers only if there is no other; -1: none
     int64_t kill_at_us;
 };
@@ -53,9 +61,16 @@ static void write_all(int fd, struct str text)
     }
 }
 
-static void show_line(int rank, int stream, struct buf *line)
+static bool is_end(char c)
 {
-    struct buf out = BUF_INIT(LINE_MAX_BYTES + 64);
+    return c == '\n' || c == '\r';
+}
+
+static void show_line(struct launcher *l, int rank, int stream)
+{
+    struct buf *line = &l->child[rank].line[stream], out = BUF_INIT(LINE_MAX_BYTES + 64);
+    if (l->is_open[stream]) buf_addc(&out, '\n');
+    l->is_open[stream] = false;
     buf_printf(&out, "[rank=%d] ", rank);
     buf_add(&out, line->ptr, line->len);
     buf_addc(&out, '\n');
@@ -65,28 +80,69 @@ static void show_line(int rank, int stream, struct buf *line)
 }
 
 // A carriage return ends a line too: a bar that is drawn again would hide what others say.
-static void take_output(struct child *c, int rank, int stream, struct str text)
+static void take_lines(struct launcher *l, int rank, int stream, struct str text)
 {
-    struct buf *line = &c->line[stream];
+    struct buf *line = &l->child[rank].line[stream];
     for (size_t i = 0; i < text.len; i++) {
-        bool ends = text.ptr[i] == '\n' || text.ptr[i] == '\r';
-        if (!ends && line->len < LINE_MAX_BYTES) buf_addc(line, text.ptr[i]);
-        if (ends && line->len) show_line(rank, stream, line);
+        bool ends = is_end(text.ptr[i]);
+        if (!ends) buf_addc(line, text.ptr[i]);
+        if (line->len && (ends || line->len == LINE_MAX_BYTES)) show_line(l, rank, stream);
     }
 }
 
-static void read_output(struct child *c, int rank, int stream)
+// Rank 0 speaks for all: its first n bytes that wait are passed on as they are.
+static void pass_on(struct launcher *l, int stream, size_t n)
 {
+    struct buf *text = &l->child[0].line[stream];
+    if (!n) return;
+    write_all(stream ? STDERR_FILENO : STDOUT_FILENO, (struct str){text->ptr, n});
+    l->is_open[stream] = !is_end(text->ptr[n - 1]);
+    text->len -= n;
+    memmove(text->ptr, text->ptr + n, text->len);
+    l->since_us[stream] = clock_mono_us();
+}
+
+static void take_text(struct launcher *l, int stream, struct str text)
+{
+    struct buf *waits = &l->child[0].line[stream];
+    if (waits->len + text.len > LINE_MAX_BYTES) pass_on(l, stream, waits->len);
+    if (!waits->len) l->since_us[stream] = clock_mono_us();
+    buf_add(waits, text.ptr, text.len);
+    size_t n = waits->len;
+    while (n && !is_end(waits->ptr[n - 1]))
+        n--;
+    pass_on(l, stream, n);
+}
+
+static void read_output(struct launcher *l, int rank, int stream)
+{
+    struct child *c = &l->child[rank];
     char bytes[16 << 10];
     ssize_t n = read(c->pipe[stream], bytes, sizeof bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (n > 0) {
-        take_output(c, rank, stream, (struct str){bytes, (size_t)n});
-        return;
-    }
-    if (c->line[stream].len) show_line(rank, stream, &c->line[stream]);
+    if (n > 0 && rank) take_lines(l, rank, stream, (struct str){bytes, (size_t)n});
+    if (n > 0 && !rank) take_text(l, stream, (struct str){bytes, (size_t)n});
+    if (n > 0) return;
+    if (c->line[stream].len && rank) show_line(l, rank, stream);
+    if (!rank) pass_on(l, stream, c->line[stream].len);
     close(c->pipe[stream]);
     c->pipe[stream] = -1;
+}
+
+// When something has to be done even if nothing happens; -1: never.
+static int64_t next_wake_us(const struct launcher *l)
+{
+    int64_t at_us = l->culprit < 0 ? INT64_MAX : l->kill_at_us;
+    for (int i = 0; i < N_STREAMS; i++)
+        if (l->child[0].line[i].len) at_us = MIN(at_us, l->since_us[i] + UNFINISHED_US);
+    return at_us == INT64_MAX ? -1 : MAX(at_us - clock_mono_us(), 0);
+}
+
+static void pass_on_unfinished(struct launcher *l)
+{
+    for (int i = 0; i < N_STREAMS; i++)
+        if (clock_mono_us() >= l->since_us[i] + UNFINISHED_US)
+            pass_on(l, i, l->child[0].line[i].len);
 }
 
 // --- signals and ends
@@ -162,10 +218,11 @@ static void turn(struct launcher *l)
     for (int i = 0; i < n; i++)
         p[i] = (struct pollfd){.fd = l->child[i / N_STREAMS].pipe[i % N_STREAMS], .events = POLLIN};
     p[n] = (struct pollfd){.fd = l->signals, .events = POLLIN};
-    int64_t left_us = l->culprit < 0 ? -1000 : MAX(l->kill_at_us - clock_mono_us(), 0);
-    poll(p, (nfds_t)n + 1, (int)(left_us / 1000));
+    int64_t left_us = next_wake_us(l);
+    poll(p, (nfds_t)n + 1, left_us < 0 ? -1 : (int)(left_us / 1000) + 1);
     for (int i = 0; i < n; i++)
-        if (p[i].revents) read_output(&l->child[i / N_STREAMS], i / N_STREAMS, i % N_STREAMS);
+        if (p[i].revents) read_output(l, i / N_STREAMS, i % N_STREAMS);
+    pass_on_unfinished(l);
     read_signals(l);
     if (l->culprit >= 0 && clock_mono_us() >= l->kill_at_us) signal_all(l, SIGKILL);
     free(p);
@@ -191,7 +248,7 @@ static int look_after(struct launcher *l)
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < N_STREAMS; k++)
             while (l->child[i].pipe[k] >= 0)
-                read_output(&l->child[i], i, k);
+                read_output(l, i, k);
     return conclude(l);
 }
 
@@ -227,10 +284,13 @@ static void become_rank(const struct launcher *l, int rank, int n_threads, const
     pool_set_threads(n_threads);
 }
 
-static int open_pipes(struct child *c, int output[N_STREAMS], det_err *err)
+// One process writes what all say, line by line: two that write at the same time would tear the
+// lines of each other. Only to a terminal rank 0 writes itself: it draws there.
+static int open_pipes(struct child *c, int rank, int output[N_STREAMS], det_err *err)
 {
     for (int i = 0; i < N_STREAMS; i++) {
         int ends[2];
+        if (!rank && isatty(STDOUT_FILENO + i)) continue;
         if (pipe2(ends, O_CLOEXEC) < 0) return fs_fail(err, "make", "a pipe");
         c->pipe[i] = ends[0];
         output[i] = ends[1];
@@ -243,7 +303,7 @@ static int start_one(struct launcher *l, int rank, int n_threads, bool *is_rank,
 {
     struct child *c = &l->child[rank];
     int output[N_STREAMS] = {-1, -1};
-    int rc = rank ? open_pipes(c, output, err) : 0;
+    int rc = open_pipes(c, rank, output, err);
     pid_t parent = getpid();
     pid_t pid = rc ? -1 : fork();
     if (!rc && pid < 0) rc = fs_fail(err, "start", "a rank");

@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { OPEN_DIR = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
@@ -98,6 +100,25 @@ int dir_open_file(int dir, const char *name, int *out, det_err *err)
     return rc;
 }
 
+int dir_read_file(int dir, const char *name, struct buf *out, det_err *err)
+{
+    char piece[16 << 10];
+    ssize_t n;
+    int fd, rc = dir_open_file(dir, name, &fd, err);
+    if (rc) return rc;
+    buf_clear(out);
+    do {
+        n = read(fd, piece, sizeof piece);
+        if (n > 0) buf_add(out, piece, (size_t)n);
+    } while ((n > 0 && buf_ok(out)) || (n < 0 && errno == EINTR));
+    if (n < 0)
+        rc = fs_fail(err, "read", name);
+    else if (!buf_ok(out))
+        rc = det_fail(err, DET_ELIMIT, "'%s' has more than %zu bytes", name, out->max);
+    close(fd);
+    return rc;
+}
+
 static enum dir_kind kind_of(int dir, const char *name)
 {
     struct stat st;
@@ -147,28 +168,86 @@ int dir_list(int dir, const char *path, struct arena *arena, struct dir_entries 
     return rc;
 }
 
-static int remove_content(int dir, const char *name, det_err *err)
+// --- removal
+
+enum { MAX_DEPTH = 32 };
+
+// One removal. What lies deeper than MAX_DEPTH is moved up to the top first, so that neither our
+// stack nor our descriptors depend on what somebody has made.
+struct removal {
+    int top;
+    unsigned n_moved;
+};
+
+static int remove_one(struct removal *r, int dir, const char *name, int depth, det_err *err);
+
+// Never one that is mounted there. Whoever made it may have closed it against himself.
+static int open_own(int dir, const char *name)
+{
+    const struct open_how how = {.flags = (unsigned)OPEN_DIR | O_NOFOLLOW,
+                                 .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS};
+    int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+    if (fd < 0 && errno == EACCES && !fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW))
+        fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+    return fd;
+}
+
+static int remove_content(struct removal *r, int fd, const char *name, int depth, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct dir_entries all = {0};
-    int fd = -1;
-    int rc = dir_open_below(dir, name, 0, &fd, err);
-    if (!rc) rc = dir_list(fd, name, &arena, &all, err);
+    int rc = dir_list(fd, name, &arena, &all, err);
+    if (!rc && all.n && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) fchmod(fd, 0700);
     for (size_t i = 0; !rc && i < all.n; i++)
-        rc = dir_remove(fd, all.items[i].name, err);
-    if (fd >= 0) close(fd);
+        rc = remove_one(r, fd, all.items[i].name, depth + 1, err);
     arena_done(&arena);
     return rc;
 }
 
-int dir_remove(int dir, const char *name, det_err *err)
+static int move_up(struct removal *r, int dir, const char *name, det_err *err)
 {
-    if (!unlinkat(dir, name, 0) || errno == ENOENT) return det_ok(err);
-    if (errno != EISDIR && errno != EPERM) return fs_fail(err, "remove", name);
-    int rc = remove_content(dir, name, err);
+    char moved[64];
+    int failed;
+    fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW); // its ".." changes
+    do {
+        snprintf(moved, sizeof moved, ".det-removed-%u", r->n_moved++);
+        failed = renameat2(dir, name, r->top, moved, RENAME_NOREPLACE);
+    } while (failed && errno == EEXIST);
+    return failed ? fs_fail(err, "remove", name) : det_ok(err);
+}
+
+static int remove_folder(struct removal *r, int dir, const char *name, int depth, det_err *err)
+{
+    if (depth > MAX_DEPTH) return move_up(r, dir, name, err);
+    int fd = open_own(dir, name);
+    if (fd < 0 && errno == EXDEV)
+        return det_fail(err, DET_ESTATE, "cannot remove '%s': something is mounted there", name);
+    if (fd < 0) return fs_fail(err, "remove", name);
+    if (r->top < 0) r->top = fd;
+    int rc = 0;
+    unsigned before;
+    do { // once more if something was moved to the top meanwhile
+        before = r->n_moved;
+        rc = remove_content(r, fd, name, depth, err);
+    } while (!rc && r->top == fd && r->n_moved != before);
+    if (r->top == fd) r->top = -1;
+    close(fd);
     if (!rc && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
         rc = fs_fail(err, "remove", name);
     return rc;
+}
+
+static int remove_one(struct removal *r, int dir, const char *name, int depth, det_err *err)
+{
+    if (!unlinkat(dir, name, 0) || errno == ENOENT) return det_ok(err);
+    if (errno != EISDIR && errno != EPERM) return fs_fail(err, "remove", name);
+    return remove_folder(r, dir, name, depth, err);
+}
+
+int dir_remove(int dir, const char *name, det_err *err)
+{
+    struct removal r = {.top = -1};
+    return remove_one(&r, dir, name, 0, err);
 }
 
 int dir_sync(int dir, const char *path, det_err *err)

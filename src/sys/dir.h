@@ -1,10 +1,11 @@
 // sys/dir.h: directories, held open by descriptor. Below one that is open, a name is a relative
 // path whose steps are never symbolic links, so that whoever can write there cannot lead us
 // elsewhere.
-//   dir_open  dir_open_below  dir_open_file  dir_list  dir_remove  dir_sync
+//   dir_open  dir_open_below  dir_open_file  dir_read_file  dir_list  dir_remove  dir_sync
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "det/err.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,9 @@ int dir_open_below(int dir, const char *name, int flags, int *out, det_err *err)
 // Opens a regular file for reading. DET_ECORRUPT if something else has the name.
 int dir_open_file(int dir, const char *name, int *out, det_err *err);
 
+// Replaces the content of out by that of a regular file. DET_ELIMIT beyond out->max bytes.
+int dir_read_file(int dir, const char *name, struct buf *out, det_err *err);
+
 enum dir_kind { DIR_FILE, DIR_FOLDER, DIR_OTHER }; // other: a link, a pipe, a device
 
 struct dir_entry {
@@ -39,8 +43,8 @@ struct dir_entries {
 // messages.
 int dir_list(int dir, const char *path, struct arena *arena, struct dir_entries *out, det_err *err);
 
-// Removes a file or a whole directory; links inside are removed, not followed. Nothing of that name
-// is no error.
+// Removes a file or a whole directory, however deep; links inside are removed, not followed, and
+// what is mounted inside is left alone, which is an error. Nothing of that name is none.
 int dir_remove(int dir, const char *name, det_err *err);
 
 // Makes the names in a directory durable. path is for messages.

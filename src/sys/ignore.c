@@ -3,11 +3,14 @@
 
 #include "base/buf.h"
 #include "sys/fs.h"
+#include <ctype.h>
 #include <fnmatch.h>
 
 enum { MAX_BYTES = 1 << 20 };
 
-static const char always[] = "__pycache__/\n*.py[co]\n*$py.class\n";
+static const char always[] = "__pycache__/\n*.py[co]\n*$py.class\n"
+                             "events.out.tfevents.*\n" // of det-run --tensorboard
+                             ".tmp-*/\n.del-*/\n";     // checkpoints that come and go
 
 int ignore_read(const char *dir, struct arena *arena, struct str *out, det_err *err)
 {
@@ -49,4 +52,24 @@ bool ignore_has(struct str patterns, const char *path, bool is_folder)
             if (matches(line, path, is_folder)) ignored = !keep;
         }
     return ignored;
+}
+
+// As checkpoints are named.
+static bool is_uuid(const char *name)
+{
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    if (strlen(name) != strlen(form)) return false;
+    for (size_t i = 0; form[i]; i++)
+        if (form[i] == '-' ? name[i] != '-' : !isxdigit((unsigned char)name[i])) return false;
+    return true;
+}
+
+bool ignore_is_output(const char *name, const struct dir_entries *entries)
+{
+    for (size_t i = 0; i < entries->n; i++) {
+        struct str inner = str_from(entries->items[i].name);
+        if (is_uuid(name) && str_eqz(inner, "manifest.json")) return true;
+        if (str_eqz(inner, "det.db")) return true;
+    }
+    return false;
 }

@@ -2,12 +2,13 @@
 //
 // A pattern per line, as in .gitignore: * and ? match inside a name, a slash at the end means
 // folders only, one elsewhere means from the top; # starts a comment, ! brings back what a line
-// before left out. Compiled Python is always left out.
+// before left out. Compiled Python and the event files of TensorBoard are always left out.
 #pragma once
 
 #include "base/arena.h"
 #include "base/str.h"
 #include "det/err.h"
+#include "sys/dir.h"
 #include <stdbool.h>
 
 // The patterns of dir; empty if it has no such file.
@@ -15,3 +16,7 @@ int ignore_read(const char *dir, struct arena *arena, struct str *out, det_err *
 
 // Whether a path below dir is left out. Nothing below a folder that is left out need be asked for.
 bool ignore_has(struct str patterns, const char *path, bool is_folder);
+
+// Whether a folder of that name and content was written by det itself: a checkpoint, or the data of
+// a master. Those are no part of a model definition either, whatever .detignore says.
+bool ignore_is_output(const char *name, const struct dir_entries *entries);

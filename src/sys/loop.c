@@ -29,6 +29,7 @@ struct loop {
     struct loop_watch wake; // an eventfd: there are posts
     pthread_mutex_t lock;   // of the posts
     struct post *first, *last;
+    struct loop_times times;
 };
 
 static void run_posts(void *ctx, uint32_t events)
@@ -192,10 +193,27 @@ static int wait_ms(const struct loop *loop, int64_t max_wait_us)
     return (int)MIN((us + 999) / 1000, (int64_t)3600000); // rounded up: never a busy wait
 }
 
+const int64_t loop_bounds_us[LOOP_N_BOUNDS] = {100,   500,   1000,  2000,   5000,
+                                               10000, 20000, 50000, 100000, 1000000};
+
+static void count_length(struct loop_lengths *l, int64_t us)
+{
+    l->total_us += us;
+    l->longest_us = MAX(l->longest_us, us);
+    for (int i = LOOP_N_BOUNDS; i-- > 0 && us <= loop_bounds_us[i];)
+        l->n_within[i]++;
+}
+
+const struct loop_times *loop_times(const struct loop *loop)
+{
+    return &loop->times;
+}
+
 void loop_run_once(struct loop *loop, int64_t max_wait_us)
 {
     int n = epoll_wait(loop->epoll_fd, loop->events, EVENTS_AT_ONCE, wait_ms(loop, max_wait_us));
     ASSERT(n >= 0 || errno == EINTR);
+    int64_t begin_us = clock_mono_us(), used_us = clock_thread_us();
     loop->n_events = MAX(n, 0);
     for (loop->i_event = 0; loop->i_event < loop->n_events && !loop->stopping;) {
         const struct epoll_event *e = &loop->events[loop->i_event++];
@@ -204,6 +222,9 @@ void loop_run_once(struct loop *loop, int64_t max_wait_us)
     }
     loop->n_events = 0;
     run_timers(loop);
+    loop->times.n_turns++;
+    count_length(&loop->times.elapsed, clock_mono_us() - begin_us);
+    count_length(&loop->times.used, clock_thread_us() - used_us);
 }
 
 void loop_run(struct loop *loop)

@@ -1,6 +1,6 @@
 // sys/loop.h: an event loop on epoll: descriptors, timers, and calls posted by other threads.
 //   loop_new  loop_free  loop_run  loop_run_once  loop_stop  loop_watch  loop_unwatch  loop_post
-//   loop_timer_set  loop_timer_clear
+//   loop_timer_set  loop_timer_clear  loop_times
 //
 // One thread runs a loop and everything is called by that thread, one thing at a time, so what the
 // callbacks own needs no locks. Only loop_post() may be called by others.
@@ -50,3 +50,21 @@ void loop_timer_clear(struct loop *loop, struct loop_timer *timer); // also if i
 // Runs fn in the loop's thread, soon, in the order of the posts. Any thread may call this while the
 // loop exists.
 void loop_post(struct loop *loop, void (*fn)(void *ctx), void *ctx);
+
+// How long the turns of a loop took. A turn is everything that is done between two waits: whoever
+// the loop serves has to wait for the end of the one under way.
+enum { LOOP_N_BOUNDS = 10 };
+extern const int64_t loop_bounds_us[LOOP_N_BOUNDS]; // ascending
+
+struct loop_lengths {
+    int64_t longest_us, total_us;
+    uint64_t n_within[LOOP_N_BOUNDS]; // turns of at most loop_bounds_us[i]
+};
+
+struct loop_times {
+    uint64_t n_turns;
+    struct loop_lengths elapsed; // with what it waited for: a disk, a processor that others have
+    struct loop_lengths used;    // of a processor
+};
+
+const struct loop_times *loop_times(const struct loop *loop);

@@ -81,11 +81,28 @@ bool proc_signal(int pidfd, int signal)
     return pidfd_send_signal(pidfd, signal, NULL, 0) == 0;
 }
 
-void proc_reap(int pidfd)
+bool proc_reap(int pidfd)
 {
-    siginfo_t info;
+    siginfo_t info = {0};
     while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR)
         ;
+    return !info.si_pid || (info.si_code == CLD_EXITED && info.si_status == 0);
+}
+
+pid_t proc_pid(int pidfd)
+{
+    char path[64];
+    int64_t pid = 0;
+    struct buf text = BUF_INIT(4096);
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    if (fs_read(path, &text, NULL)) buf_clear(&text);
+    for (struct str rest = buf_str(&text); rest.len;) {
+        struct str line = str_cut(&rest, '\n');
+        if (str_starts(line, STR("Pid:\t")))
+            number_to_int((struct str){line.ptr + 5, line.len - 5}, 10, &pid);
+    }
+    buf_done(&text);
+    return pid > 0 ? (pid_t)pid : 0;
 }
 
 static int spawn_fail(det_err *err, int error, const char *program)

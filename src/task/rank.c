@@ -1,6 +1,7 @@
 // Unit rank.c: starts and watches one process of a task. Called by the shim.
 #include "task/shim.h"
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "sys/clock.h"
@@ -15,7 +16,7 @@
 
 const char *task_mark(struct arena *arena, const char *dir)
 {
-    return arena_printf(arena, "DET_RUN_DIR=%s", dir);
+    return arena_printf(arena, "DET_RUN_DIR=%s", task_home(arena, dir));
 }
 
 // --- the environment
@@ -46,11 +47,11 @@ static void env_set_int(struct env *e, const char *name, int64_t value)
     env_set(e, arena_printf(e->arena, "%s=%lld", name, (long long)value));
 }
 
-static void env_set_ranks(struct env *e, const struct task_spec *spec, const char *dir,
-                          int64_t rank)
+static void env_set_ranks(struct env *e, const struct ranks *all, int64_t rank)
 {
+    const struct task_spec *spec = all->spec;
     int64_t size = (int64_t)spec->slots.n;
-    env_set(e, arena_printf(e->arena, "DET_RANKS_KEY=%s", dir)); // no other task has that
+    env_set(e, arena_printf(e->arena, "DET_RANKS_KEY=%s", all->key));
     env_set_int(e, "RANK", rank);
     env_set_int(e, "LOCAL_RANK", rank);
     env_set_int(e, "WORLD_SIZE", size);
@@ -75,23 +76,48 @@ static const char *slot_ids(const struct task_spec *spec, struct arena *arena)
     return entry;
 }
 
-// Ours, without what belongs to us as a program of det; then what the task was given.
-static char **make_env(const struct task_spec *spec, const char *dir, int64_t rank,
-                       struct arena *arena)
+// What programs need to know of the machine, but nothing that somebody may have meant for himself.
+// A name that ends with '*' stands for all that begin so.
+static const char *const public_names[] = {
+    "PATH",  "HOME",  "USER",  "LOGNAME", "SHELL",           "LANG",        "LANGUAGE",
+    "LC_*",  "TZ",    "TERM",  "CC",      "LD_LIBRARY_PATH", "CUDA*",       "NVIDIA*",
+    "ROCM*", "HIP_*", "OMP_*", "MKL_*",   "http_proxy",      "https_proxy", "no_proxy"};
+
+static bool is_public(const char *entry)
+{
+    for (size_t i = 0; i < STATIC_LEN(public_names); i++) {
+        struct str name = str_from(public_names[i]);
+        bool is_family = str_ends(name, STR("*"));
+        name.len -= is_family;
+        if (str_starts(str_from(entry), name) && (is_family || entry[name.len] == '=')) return true;
+    }
+    return false;
+}
+
+// DET_*: of us as a program of det.
+static bool is_inherited(const struct sandbox *s, const char *entry)
+{
+    bool is_for_others = s->guarded || s->mode == SANDBOX_USERS;
+    return !str_starts(str_from(entry), STR("DET_")) && (!is_for_others || is_public(entry));
+}
+
+// Ours, as far as it is for the task; then what the task was given.
+static char **make_env(const struct ranks *all, int64_t rank, struct arena *arena)
 {
     enum { OUR_OWN = 20 };
+    const struct task_spec *spec = all->spec;
     size_t n = 0;
     while (environ[n])
         n++;
     size_t cap = n + spec->env.n + OUR_OWN;
     struct env e = {.arena = arena, .items = arena_array(arena, cap, sizeof *e.items)};
     for (size_t i = 0; i < n; i++)
-        if (!str_starts(str_from(environ[i]), STR("DET_"))) env_set(&e, environ[i]);
+        if (is_inherited(&spec->sandbox, environ[i])) env_set(&e, environ[i]);
     for (size_t i = 0; i < spec->env.n; i++)
         env_set(&e, spec->env.items[i]);
     env_set(&e, slot_ids(spec, arena));
-    env_set(&e, task_mark(arena, dir));
-    if (spec->rank_per_slot) env_set_ranks(&e, spec, dir, rank);
+    env_set(&e, task_mark(arena, all->dir));
+    if (spec->rank_per_slot) env_set_ranks(&e, all, rank);
     return e.items;
 }
 
@@ -106,12 +132,14 @@ struct plan {
     int output[2]; // writing ends
     int report;    // where the child says what went wrong
     pid_t shim;
+    const struct sandbox_box *box;
 };
 
 struct failure {
-    int step, error;
+    char what[64];
+    int error;
+    bool of_program; // else of the working directory
 };
-static const char *const step_names[] = {"change to the directory", "start"};
 
 static void add_cpus(struct plan *p, const struct task_slot *slot)
 {
@@ -134,31 +162,36 @@ static char **make_argv(const struct task_spec *spec, struct arena *arena)
     return argv;
 }
 
-static _Noreturn void give_up(const struct plan *p, int step)
+static _Noreturn void give_up(const struct plan *p, const char *what, int error, bool of_program)
 {
-    const struct failure f = {step, errno};
+    struct failure f = {.error = error, .of_program = of_program};
+    snprintf(f.what, sizeof f.what, "%s", what);
     ssize_t n = write(p->report, &f, sizeof f);
     _exit(n == sizeof f ? 127 : 126);
 }
 
 // Its own session; dies with the shim; only the processors of its slots, if the machine lets us.
+// In a sandbox the parent cannot be seen, but there the first process ends with the shim, too.
 static _Noreturn void run_child(const struct plan *p)
 {
     sigset_t none;
+    const char *what;
     sigemptyset(&none);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != p->shim) _exit(126);
-    int null = open("/dev/null", O_RDONLY);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(null, 0);
     dup2(p->output[0], 1);
     dup2(p->output[1], 2);
     if (p->has_cpus) sched_setaffinity(0, sizeof p->cpus, &p->cpus);
-    if (chdir(p->workdir) < 0) give_up(p, 0);
+    int error = sandbox_join(p->box, &what);
+    if (error) give_up(p, what, error, true);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a change of user would have undone it
+    if (!p->box->init && getppid() != p->shim) _exit(126);
+    if (chdir(p->workdir) < 0) give_up(p, "change to the directory", errno, false);
     sigprocmask(SIG_SETMASK, &none, NULL);
     environ = p->env; // where execvp looks for PATH
     execvp(p->argv[0], p->argv);
-    give_up(p, 1);
+    give_up(p, "start", errno, true);
 }
 
 // Waits until the program runs, or the child says why it does not.
@@ -170,9 +203,9 @@ static int wait_for_exec(int report, const struct plan *p, det_err *err)
         n = read(report, &f, sizeof f);
     while (n < 0 && errno == EINTR);
     if (n == 0) return det_ok(err);
-    errno = n == sizeof f ? f.error : EIO;
-    int step = n == sizeof f ? f.step : 1;
-    return fs_fail(err, step_names[step], step ? p->argv[0] : p->workdir);
+    if (n != sizeof f) f = (struct failure){.what = "start", .error = EIO, .of_program = true};
+    errno = f.error;
+    return fs_fail(err, f.what, f.of_program ? p->argv[0] : p->workdir);
 }
 
 static int fork_child(struct rank *r, struct plan *p, det_err *err)
@@ -202,15 +235,16 @@ static int open_pipes(struct rank *r, struct plan *p)
     return 0;
 }
 
-int rank_start(struct rank *r, const struct task_spec *spec, const char *dir, int64_t index,
-               det_err *err)
+int rank_start(struct rank *r, const struct ranks *all, int64_t index, det_err *err)
 {
+    const struct task_spec *spec = all->spec;
     struct arena arena = ARENA_INIT;
     struct plan p = {.argv = make_argv(spec, &arena),
-                     .env = make_env(spec, dir, index, &arena),
-                     .workdir = spec->workdir ? spec->workdir : dir,
+                     .env = make_env(all, index, &arena),
+                     .workdir = spec->workdir ? spec->workdir : all->home,
                      .output = {-1, -1},
-                     .shim = getpid()};
+                     .shim = getpid(),
+                     .box = &all->box};
     for (int64_t i = 0; i < (int64_t)spec->slots.n; i++)
         if (!spec->rank_per_slot || i == index) add_cpus(&p, &spec->slots.items[i]);
     int rc = open_pipes(r, &p) ? fs_fail(err, "start", p.argv[0]) : fork_child(r, &p, err);

@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "sys/clock.h"
+#include "sys/dir.h"
+#include "sys/entropy.h"
 #include "sys/fs.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -21,20 +23,26 @@
 
 enum state { RUNNING, STOPPING, KILLING };
 
+// What is polled: our signals, the sandbox, then two pipes of each rank.
+enum { POLL_SIGNALS, POLL_SANDBOX, POLL_RANKS };
+
 struct shim {
     const char *dir;    // absolute
     struct arena arena; // for the specification, and words about the end
     struct task_spec spec;
+    struct sandbox sandbox; // with the task's own directories
     struct spool spool;
+    struct ranks all;
     struct rank *ranks;
     int n_ranks;
     int signal_fd;
-    struct pollfd *polls; // the signals, then two of each rank
+    struct pollfd *polls;
     enum state state;
     pid_t *told; // strays that know that they should stop
     size_t n_told;
     bool child_ended;    // since the last look
     int64_t deadline_us; // STOPPING: end of the grace
+    int64_t count_us;    // when memory is counted next; INT64_MAX: never
     struct task_exit exit;
 };
 
@@ -67,21 +75,29 @@ static bool was_told(const struct shim *s, pid_t pid)
     return false;
 }
 
-// A stray is a child that is not a rank: its parent has ended before it. Does to them what the
-// state demands, and returns how many are alive. Each is told once to stop.
+static void kill_sandbox(const struct shim *s)
+{
+    if (s->state == KILLING && s->all.box.init) kill(s->all.box.init, SIGKILL);
+}
+
+// A stray is a process whose parent has ended before it. They become children of the sandbox's
+// first process, or of us if there is no sandbox; one that is no rank is a stray then. Does to them
+// what the state demands, and returns how many are alive. Each is told once to stop.
 static size_t tend_strays(struct shim *s)
 {
     enum { AT_ONCE = 256 };
+    const pid_t init = s->all.box.init, parent = init ? init : getpid();
     size_t max = (size_t)s->n_ranks + AT_ONCE, n_alive = 0;
     pid_t *pids = xcalloc(max, sizeof *pids);
-    size_t n = proc_children(pids, max);
+    kill_sandbox(s);
+    size_t n = proc_children(parent, pids, max);
     for (size_t i = 0; i < n; i++) {
         pid_t pid = pids[i];
-        if (is_rank(s, pid) || waitpid(pid, NULL, WNOHANG) == pid) continue;
+        if (!init && (is_rank(s, pid) || waitpid(pid, NULL, WNOHANG) == pid)) continue;
         if (s->state == KILLING)
-            kill(pid, SIGKILL);
+            proc_signal_child(parent, pid, SIGKILL);
         else if (s->state == STOPPING && !was_told(s, pid))
-            kill(pid, SIGTERM);
+            proc_signal_child(parent, pid, SIGTERM);
         pids[n_alive++] = pid;
     }
     free(s->told);
@@ -110,6 +126,9 @@ static void describe_failure(struct shim *s, const struct rank *r, int index)
         snprintf(how, sizeof how, "returned %d", r->code);
     s->exit.why =
         arena_printf(&s->arena, "%s%s %s", s->exit.asked ? "stopped on request: " : "", who, how);
+    if (limits_memory_exceeded(&s->sandbox.limits))
+        s->exit.why = arena_printf(&s->arena, "%s: the limit of memory is %lld bytes", s->exit.why,
+                                   (long long)s->sandbox.limits.memory_bytes);
 }
 
 // The first failure is the culprit; what follows is mostly its consequence, or ours. Its last words
@@ -153,6 +172,33 @@ static void kill_when_due(struct shim *s)
     tend_strays(s);
 }
 
+// Without a cgroup, nobody counts the memory of all processes together but us.
+static void count_memory(struct shim *s)
+{
+    enum { EVERY_US = 250000 };
+    const int64_t limit = s->sandbox.limits.memory_bytes;
+    int64_t now_us = clock_mono_us();
+    size_t n = 0;
+    if (now_us < s->count_us) return;
+    s->count_us = now_us + EVERY_US;
+    pid_t *roots = xcalloc((size_t)s->n_ranks + 1, sizeof *roots);
+    if (s->all.box.init) roots[n++] = s->all.box.init;
+    for (int i = 0; i < s->n_ranks; i++)
+        if (s->ranks[i].pid && !s->ranks[i].ended) roots[n++] = s->ranks[i].pid;
+    bool is_too_much = n && limits_memory_of(roots, n) > limit;
+    free(roots);
+    if (!is_too_much || s->state == KILLING) return;
+    if (s->exit.end == TASK_SUCCEEDED) {
+        s->exit.end = TASK_FAILED;
+        s->exit.code = -1;
+        s->exit.signal = SIGKILL;
+        s->exit.why = arena_printf(
+            &s->arena, "the task was killed: the limit of memory is %lld bytes", (long long)limit);
+        say(s, s->exit.why);
+    }
+    s->state = KILLING;
+}
+
 // --- events
 
 static void read_signals(struct shim *s)
@@ -172,7 +218,7 @@ static void read_signals(struct shim *s)
 static int poll_timeout_ms(const struct shim *s)
 {
     enum { RETRY_MS = 20 };
-    int64_t due_us = s->state == STOPPING ? s->deadline_us : INT64_MAX;
+    int64_t due_us = MIN(s->state == STOPPING ? s->deadline_us : INT64_MAX, s->count_us);
     if (s->state == KILLING) return RETRY_MS;
     for (int i = 0; i < 2 * s->n_ranks; i++)
         due_us = MIN(due_us, liner_due_us(&s->ranks[i / 2].liners[i % 2]));
@@ -185,9 +231,16 @@ static void read_output(struct shim *s)
     int64_t now_us = clock_mono_us();
     for (int i = 0; i < 2 * s->n_ranks; i++) {
         struct rank *r = &s->ranks[i / 2];
-        if (r->pipes[i % 2] >= 0 && s->polls[1 + i].revents) rank_read(r, i % 2, now_us);
+        if (r->pipes[i % 2] >= 0 && s->polls[POLL_RANKS + i].revents) rank_read(r, i % 2, now_us);
         if (liner_due_us(&r->liners[i % 2]) <= now_us) liner_flush(&r->liners[i % 2], true);
     }
+}
+
+static void read_sandbox(struct shim *s)
+{
+    char bytes[256];
+    while (s->all.box.reaped >= 0 && read(s->all.box.reaped, bytes, sizeof bytes) > 0)
+        s->child_ended = true;
 }
 
 // While the spool is full the pipes are left alone, so that the task waits.
@@ -197,12 +250,14 @@ static void wait_for_events(struct shim *s)
     bool full = spool_is_full(&s->spool, clock_mono_us());
     int timeout_ms = poll_timeout_ms(s);
     if (full) timeout_ms = timeout_ms < 0 ? FULL_MS : MIN(timeout_ms, FULL_MS);
-    s->polls[0] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+    s->polls[POLL_SIGNALS] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+    s->polls[POLL_SANDBOX] = (struct pollfd){.fd = s->all.box.reaped, .events = POLLIN}; // -1: none
     for (int i = 0; i < 2 * s->n_ranks; i++)
-        s->polls[1 + i] = (struct pollfd){.fd = full ? -1 : s->ranks[i / 2].pipes[i % 2],
-                                          .events = POLLIN}; // -1: none
-    if (poll(s->polls, 1 + 2 * (nfds_t)s->n_ranks, timeout_ms) < 0) return;
+        s->polls[POLL_RANKS + i] =
+            (struct pollfd){.fd = full ? -1 : s->ranks[i / 2].pipes[i % 2], .events = POLLIN};
+    if (poll(s->polls, POLL_RANKS + 2 * (nfds_t)s->n_ranks, timeout_ms) < 0) return;
     read_signals(s);
+    read_sandbox(s);
     read_output(s);
 }
 
@@ -210,6 +265,7 @@ static void run_loop(struct shim *s)
 {
     for (;;) {
         if ((s->child_ended || s->state == KILLING) && check_children(s)) return;
+        count_memory(s);
         kill_when_due(s);
         wait_for_events(s);
     }
@@ -242,7 +298,7 @@ static void start_ranks(struct shim *s)
         r->pipes[0] = r->pipes[1] = -1;
         for (int k = 0; k < 2; k++)
             liner_init(&r->liners[k], &s->spool, (enum task_stream)k, i, s->spec.rank_per_slot);
-        if (!rc) rc = rank_start(r, &s->spec, s->dir, i, &err);
+        if (!rc) rc = rank_start(r, &s->all, i, &err);
     }
     s->child_ended = true; // also when there is none
     if (!rc) return;
@@ -283,35 +339,71 @@ static int take_reserve(const struct shim *s, det_err *err)
 }
 
 // If there is no space even so, the shim waits: it is the only one who knows the result. The log is
-// durable before it is said that there will be no more of it.
+// durable before it is said that there will be no more of it. A task without a sandbox may have
+// made a directory of that name.
 static int save_exit(struct shim *s, int dir_fd, det_err *err)
 {
     enum { RETRY_MS = 500 };
-    s->exit.ended_us = clock_unix_us();
     spool_sync(&s->spool);
     unlinkat(dir_fd, reserve_name, 0);
     for (;;) {
         int rc = task_exit_save(s->dir, &s->exit, err);
         if (rc == 0 || rc == DET_ENOTFOUND) return rc;
+        if (rc != DET_ENOSPC) dir_remove(dir_fd, "exit.json", NULL);
         poll(NULL, 0, RETRY_MS);
     }
 }
 
-static int run_task(struct shim *s, int dir_fd, det_err *err)
+static int make_key(struct shim *s, det_err *err)
 {
-    struct proc_id self;
+    uint8_t random[16];
+    char text[2 * sizeof random + 1];
+    int rc = entropy_read(random, sizeof random, err);
+    for (size_t i = 0; !rc && i < sizeof random; i++)
+        snprintf(text + 2 * i, 3, "%02x", random[i]);
+    if (!rc) s->all.key = arena_strdup(&s->arena, text);
+    return rc;
+}
+
+// Who we are is said when the first process of the sandbox is there, too: who kills one must find
+// the other.
+static int announce(struct shim *s, det_err *err)
+{
+    struct proc_id self, init = {0};
+    int rc = proc_id_of(getpid(), &self, err);
+    if (!rc && s->all.box.init) rc = proc_id_of(s->all.box.init, &init, err);
+    return rc ? rc : task_shim_save(s->dir, &self, &init, err);
+}
+
+static int prepare(struct shim *s, int dir_fd, det_err *err)
+{
+    const struct sandbox_limits *l = &s->sandbox.limits;
     int rc = spool_open(&s->spool, dir_fd, s->spec.log_max_bytes, err);
     if (!rc) rc = take_reserve(s, err);
     if (!rc) rc = watch_signals(s, err);
-    if (!rc) rc = proc_id_of(getpid(), &self, err);
-    if (!rc) rc = task_shim_save(s->dir, &self, err);
+    if (!rc) rc = make_key(s, err);
+    if (!rc) rc = task_sandbox(s->dir, dir_fd, &s->spec, &s->arena, &s->sandbox, err);
+    if (rc) return rc;
+    s->all.spec = &s->spec;
+    s->all.dir = s->dir;
+    s->all.home = task_home(&s->arena, s->dir);
+    s->count_us = l->memory_bytes && !l->memory_cgroup ? 0 : INT64_MAX;
+    rc = sandbox_open(&s->sandbox, &s->all.box, err);
+    if (rc) return det_wrap(err, "the task cannot be isolated");
+    return announce(s, err);
+}
+
+static int run_task(struct shim *s, int dir_fd, det_err *err)
+{
+    int rc = prepare(s, dir_fd, err);
     if (rc) return rc;
     s->n_ranks = s->spec.rank_per_slot ? (int)s->spec.slots.n : 1;
     s->ranks = xcalloc((size_t)s->n_ranks, sizeof *s->ranks);
-    s->polls = xcalloc(1 + 2 * (size_t)s->n_ranks, sizeof *s->polls);
+    s->polls = xcalloc(POLL_RANKS + 2 * (size_t)s->n_ranks, sizeof *s->polls);
     start_ranks(s);
     run_loop(s);
     finish_ranks(s);
+    sandbox_close(&s->all.box);
     det_err why = {0};
     if (task_deliver_reports(&s->spec, s->dir, &why)) say(s, why.msg);
     return det_ok(err);
@@ -319,6 +411,7 @@ static int run_task(struct shim *s, int dir_fd, det_err *err)
 
 static void shim_done(struct shim *s)
 {
+    sandbox_close(&s->all.box);
     spool_close(&s->spool);
     if (s->signal_fd >= 0) close(s->signal_fd);
     free(s->ranks);
@@ -327,21 +420,69 @@ static void shim_done(struct shim *s)
     arena_done(&s->arena);
 }
 
+static int begin(struct shim *s, const char *dir, int *lock_fd, det_err *err)
+{
+    *s = (struct shim){.dir = dir, .spool = SPOOL_INIT, .signal_fd = -1};
+    s->all.box = SANDBOX_BOX_INIT;
+    int rc = *lock_fd < 0 ? task_lock(dir, lock_fd, err) : task_check_lock(dir, *lock_fd, err);
+    if (rc) return rc;
+    fcntl(*lock_fd, F_SETFD, FD_CLOEXEC);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return det_ok(err);
+}
+
+static int end(struct shim *s, int lock_fd, det_err *err)
+{
+    int rc = save_exit(s, lock_fd, err);
+    shim_done(s);
+    close(lock_fd);
+    return rc;
+}
+
 int task_shim_run(const char *dir, int lock_fd, det_err *err)
 {
-    struct shim s = {.dir = dir, .spool = SPOOL_INIT, .signal_fd = -1};
+    struct shim s;
     det_err why = {0};
-    int fd = lock_fd, rc = fd < 0 ? task_lock(dir, &fd, err) : task_check_lock(dir, fd, err);
+    int rc = begin(&s, dir, &lock_fd, err);
     if (rc) return rc;
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     s.exit = (struct task_exit){.rank = -1, .started_us = clock_unix_us()};
     rc = task_spec_load(dir, &s.arena, &s.spec, &why);
     s.exit.token = s.spec.token;
-    if (!rc) rc = run_task(&s, fd, &why);
+    if (!rc) rc = run_task(&s, lock_fd, &why);
     if (rc) note_not_started(&s, &why);
-    rc = save_exit(&s, fd, err);
-    shim_done(&s);
-    close(fd);
-    return rc;
+    s.exit.ended_us = clock_unix_us();
+    return end(&s, lock_fd, err);
+}
+
+// Nobody knows how a task ended whose shim was killed.
+static void find_exit(struct shim *s)
+{
+    struct proc_id id;
+    if (!task_exit_load(s->dir, &s->arena, &s->exit, NULL)) return;
+    bool was_ready = !task_shim_load(s->dir, &id, NULL);
+    s->exit = (struct task_exit){
+        .end = TASK_LOST,
+        .code = -1,
+        .rank = -1,
+        .why = was_ready ? "the shim was killed" : "the shim did not start",
+        .ended_us = clock_unix_us(),
+    };
+}
+
+int task_shim_finish(const char *dir, int lock_fd, det_err *err)
+{
+    struct shim s;
+    det_err why = {0};
+    int rc = begin(&s, dir, &lock_fd, err);
+    if (rc) return rc;
+    find_exit(&s);
+    task_kill_rest(dir);
+    if (task_has_reports(dir)) {
+        rc = task_spec_load(dir, &s.arena, &s.spec, &why);
+        if (!rc) rc = task_deliver_reports(&s.spec, dir, &why);
+    }
+    if (rc)
+        s.exit.why = arena_printf(&s.arena, "%s; not all of its reports were taken: %s",
+                                  s.exit.why ? s.exit.why : "it has ended", why.msg);
+    return end(&s, lock_fd, err);
 }

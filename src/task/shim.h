@@ -35,9 +35,16 @@ struct rank {
     struct liner liners[2];
 };
 
-// dir: of the allocation.
-int rank_start(struct rank *r, const struct task_spec *spec, const char *dir, int64_t index,
-               det_err *err);
+// What the ranks of a task have in common.
+struct ranks {
+    const struct task_spec *spec;
+    const char *dir;  // of the allocation
+    const char *home; // directory of the task: DET_RUN_DIR
+    const char *key;  // that no other task knows
+    struct sandbox_box box;
+};
+
+int rank_start(struct rank *r, const struct ranks *all, int64_t index, det_err *err);
 
 bool rank_check(struct rank *r);                    // true if it has ended since the last call
 void rank_signal(const struct rank *r, int signal); // to the whole group
@@ -51,7 +58,19 @@ int task_check_lock(const char *dir, int fd, det_err *err);
 // Sends what the task's programs left in their journals. DET_ETIMEOUT: the master stayed away.
 int task_deliver_reports(const struct task_spec *spec, const char *dir, det_err *err);
 
-int task_shim_save(const char *dir, const struct proc_id *id, det_err *err);
+int task_shim_save(const char *dir, const struct proc_id *id, const struct proc_id *init,
+                   det_err *err);
+int task_init_load(const char *dir, struct proc_id *out, det_err *err); // pid 0: no sandbox
+
+// What spec.env says; the last entry of a name counts. NULL: nothing.
+const char *task_variable(const struct task_spec *spec, const char *name);
+
+// The directory of the task inside that of its allocation.
+const char *task_home(struct arena *arena, const char *dir);
+
+// Makes the task's directories, and a copy of the specification's sandbox that has them.
+int task_sandbox(const char *dir, int dir_fd, const struct task_spec *spec, struct arena *arena,
+                 struct sandbox *out, det_err *err);
 
 // "NAME=value" in the environment of everything that a task starts.
 const char *task_mark(struct arena *arena, const char *dir);

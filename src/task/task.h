@@ -1,6 +1,6 @@
 // task/task.h: the shim around one task, and the directory in which it can be followed.
-//   task_shim_run  task_spec_save  task_spec_load  task_exit_save  task_exit_load  task_shim_load
-//   task_log_read  task_log_trim
+//   task_shim_run  task_shim_finish  task_spec_save  task_spec_load  task_exit_save  task_exit_load
+//   task_shim_load task_has_reports  task_find_shim  task_kill_rest  task_log_read  task_log_trim
 //
 // A task is one or several processes (ranks) of one allocation. Its shim is a process of its own:
 // it starts the ranks, writes down what they print and how they end, and outlives whoever started
@@ -11,9 +11,12 @@
 //     log.*        output in pieces of a limited size. Whoever reads them removes what he has, and
 //                  the task waits when there is too much; if nobody does, the oldest go
 //     exit.json    how it ended; complete or not there at all, and the last thing the shim does
+//     task/        the task's own: DET_RUN_DIR. All else is out of its reach, if it has a sandbox
+//     tmp/, home/  /tmp and the home directory of a task with a strict sandbox
 //
 // The shim has an exclusive flock() on the directory as long as it lives: who gets the lock knows
-// that there is no shim, and without an exit.json never will be a result.
+// that there is no shim. A shim that was killed leaves things undone; then a second one ends them
+// (task_shim_finish), in a process of its own as well.
 //
 // SIGTERM asks a shim to stop its task: SIGTERM to the ranks, SIGKILL when the grace is over.
 // SIGINT skips the grace. If a rank fails, the others are stopped in the same way. Nothing that a
@@ -25,6 +28,7 @@
 #include "base/field.h"
 #include "base/str.h"
 #include "det/err.h"
+#include "sandbox/sandbox.h"
 #include "sys/proc.h"
 #include <stdint.h>
 
@@ -39,17 +43,26 @@ struct task_spec {
     LIST_OF(const char *) argv;   // what to run
     LIST_OF(const char *) launch; // a launch layer to put in front of argv; empty: none
     LIST_OF(const char *) env;    // "NAME=value"; DET_* variables of our own are not passed on
-    const char *workdir;          // NULL: the allocation's directory
+    const char *workdir;          // NULL: DET_RUN_DIR
     LIST_OF(struct task_slot) slots;
-    bool rank_per_slot;    // one process for each slot; else one for all of them
-    int64_t port;          // MASTER_PORT of the ranks; 0: not set
-    int64_t grace_us;      // between SIGTERM and SIGKILL
-    int64_t log_max_bytes; // of all pieces together
+    bool rank_per_slot;     // one process for each slot; else one for all of them
+    int64_t port;           // MASTER_PORT of the ranks; 0: not set
+    int64_t grace_us;       // between SIGTERM and SIGKILL
+    int64_t log_max_bytes;  // of all pieces together
+    struct sandbox sandbox; // the shim adds the task's own directories
 };
 
-// Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR (the directory), and with
-// rank_per_slot RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE,
-// MASTER_ADDR, MASTER_PORT, DET_RANKS_KEY (dist/dist.h); then its lines start with "[rank=N] ".
+// Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR, and with rank_per_slot
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT, DET_RANKS_KEY (dist/dist.h).
+
+enum { TASK_LOCK_FD = 3 }; // of a shim: the directory, with the lock
+
+// An argument behind the directory, for the program that a shim is: it is the second one.
+#define TASK_SECOND_SHIM "after"
+
+// Cgroups of tasks are <hierarchy>/.../det-<something of the master>/<token>.
+#define TASK_CGROUP_PREFIX "det-"
 
 enum task_end {
     TASK_SUCCEEDED,   // every rank returned 0
@@ -74,6 +87,10 @@ struct task_exit {
 // otherwise an error, and nothing was started.
 int task_shim_run(const char *dir, int lock_fd, det_err *err);
 
+// The same for the second shim of a task: kills what is left of it, delivers its reports, which may
+// take as long as the master is away, and writes an exit.json if there is none.
+int task_shim_finish(const char *dir, int lock_fd, det_err *err);
+
 // Descriptor of dir with the lock, or DET_ESTATE: a shim lives.
 int task_lock(const char *dir, int *out, det_err *err);
 
@@ -84,6 +101,13 @@ int task_spec_load(const char *dir, struct arena *arena, struct task_spec *out, 
 int task_exit_save(const char *dir, const struct task_exit *exit, det_err *err);
 int task_exit_load(const char *dir, struct arena *arena, struct task_exit *out, det_err *err);
 int task_shim_load(const char *dir, struct proc_id *out, det_err *err);
+
+// The process that has the lock of dir: the shim, whatever shim.json says. *out becomes its pidfd.
+// DET_ENOTFOUND if there is none.
+int task_find_shim(const char *dir, pid_t *pid, int *out, det_err *err);
+
+// Whether programs of the task left reports that nobody has delivered.
+bool task_has_reports(const char *dir);
 
 // Kills what a task has left behind, after its shim was killed.
 void task_kill_rest(const char *dir);

@@ -169,6 +169,11 @@ static int hear_news(struct training *run, struct news *out, det_err *err)
     return dist_broadcast(ranks, "checkpoint", 0, out, sizeof *out, err);
 }
 
+static bool is_best(const struct training *run, int64_t batches)
+{
+    return run->state.has_best && run->state.best_batches == batches;
+}
+
 // Tells everybody about a checkpoint that is complete.
 static int announce(struct training *run, det_err *err)
 {
@@ -182,7 +187,8 @@ static int announce(struct training *run, det_err *err)
                     .epochs = news.batches / run->ctx->epoch_length,
                     .progress = training_progress(run),
                     .text = run->checkpoint,
-                    .uuid = news.uuid};
+                    .uuid = news.uuid,
+                    .is_best = is_best(run, news.batches)};
     rc = run->host->ops->report(run->host, &r, err);
     CALLBACKS(run->ctx, rc, err, on_checkpoint_upload_end, news.uuid, err);
     return rc;

@@ -32,11 +32,21 @@ struct code {
     bool has_except;
 };
 
+// Images, arrays, archives: code has no zero bytes, except that of a trial that is compiled
+// already.
+static bool is_data(const char *name, const struct buf *content)
+{
+    enum { LOOKED_AT = 8192 };
+    bool zeros = content->len && memchr(content->ptr, 0, MIN(content->len, LOOKED_AT));
+    return zeros && !str_ends(str_from(name), STR(".so"));
+}
+
 static int add_file(struct code *c, const char *path, const char *name, det_err *err)
 {
     struct buf text = BUF_INIT(FILE_MAX_BYTES);
     int rc = fs_read(path, &text, err);
-    if (rc == DET_ELIMIT || (!rc && c->n_bytes + text.len > TOTAL_MAX_BYTES)) {
+    if (rc == DET_ELIMIT || (!rc && is_data(name, &text)) ||
+        (!rc && c->n_bytes + text.len > TOTAL_MAX_BYTES)) {
         if (c->n_left_out < MAX_NAMED) c->left_out[c->n_left_out] = arena_strdup(&c->arena, name);
         c->n_left_out++;
         rc = 0;
@@ -58,14 +68,6 @@ static bool is_except(const struct code *c, const char *path)
            st.st_dev == c->except.st_dev;
 }
 
-// Checkpoints that were made here hold copies themselves.
-static bool is_checkpoint(const struct dir_entries *entries)
-{
-    for (size_t i = 0; i < entries->n; i++)
-        if (str_eqz(str_from(entries->items[i].name), CKPT_MANIFEST)) return true;
-    return false;
-}
-
 // path: of the folder; below: "" or its name with a slash, as seen from the top.
 static int add_folder(struct code *c, const char *path, const char *below, int depth, det_err *err)
 {
@@ -75,7 +77,8 @@ static int add_folder(struct code *c, const char *path, const char *below, int d
     int rc = dir_open(path, 0, &fd, err);
     if (!rc) rc = dir_list(fd, path, &arena, &entries, err);
     if (fd >= 0) close(fd);
-    if (!rc && is_checkpoint(&entries)) entries.n = 0;
+    const char *slash = strrchr(path, '/');
+    if (!rc && ignore_is_output(slash ? slash + 1 : path, &entries)) entries.n = 0;
     for (size_t i = 0; !rc && i < entries.n; i++) {
         const struct dir_entry *e = &entries.items[i];
         if (e->name[0] == '.') continue;
@@ -115,8 +118,8 @@ void code_free(struct code *c)
 bool code_left_out(const struct code *c, struct buf *out)
 {
     int n = c->n_left_out, n_named = MIN(n, MAX_NAMED);
-    buf_printf(out, "%d file%s of '%s' %s too large for checkpoints: ", n, n == 1 ? "" : "s",
-               c->dir, n == 1 ? "is" : "are");
+    buf_printf(out, "%d file%s of '%s' %s data or too large, and not in checkpoints: ", n,
+               n == 1 ? "" : "s", c->dir, n == 1 ? "is" : "are");
     for (int i = 0; i < n_named; i++)
         buf_printf(out, "%s'%s'", i ? ", " : "", c->left_out[i]);
     if (n > n_named) buf_printf(out, " and %d more", n - n_named);

@@ -12,8 +12,8 @@ struct ckpt;
 struct code *code_read(const char *dir, const char *except, det_err *err);
 void code_free(struct code *c);
 
-// "1 file of '.' is too large for checkpoints: 'weights.bin'", naming the first few. False: none
-// is.
+// "1 file of '.' is data or too large, and not in checkpoints: 'a.bin'", naming the first few.
+// False: none is left out.
 bool code_left_out(const struct code *c, struct buf *out);
 
 // As CKPT_CODE of a checkpoint.

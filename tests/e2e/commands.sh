@@ -51,8 +51,15 @@ expect_out "and 5 files"
 expect_out "Created experiment 1"
 expect_out "Activated experiment 1"
 expect_out "Experiment 1: COMPLETED"
+expect_out "[trial 1] [rank=0] all is well" # what it printed, with whose it is
 run "$det" experiment logs 1
 expect_out '"word":"hello"'
+expect_out "[trial 1] [rank=0] all is well"
+run "$det" experiment logs 1 -f --tail 1
+expect_out "all is well"
+expect_out_without hello
+run "$det" trial logs 1
+expect_out_without "[trial"
 expect_out "all is well"
 run "$det" trial logs 1 --tail 1
 expect_out "all is well"
@@ -112,10 +119,13 @@ run "$det" experiment describe 2 --json
 expect_out '"name": "long"'
 expect_out '"description": "a long one"'
 expect_out '"base"'
+run "$det" why 2
+expect_out "  paused; in the queue, priority 7"
+run "$det" job list
+expect_out "PAUSED"
+expect_out_without "QUEUED"
 run "$det" experiment activate 2
 expect_status 0
-run "$det" why 2
-expect_out "Experiment 2 is ACTIVE"
 run "$det" job list
 expect_out "SCHEDULED"
 mkfifo lines
@@ -125,11 +135,31 @@ run grep -m 1 started lines # comes while the trial goes on
 expect_out "started"
 kill $follower
 wait $follower || true
+run "$det" why 2
+expect_out "Experiment 2 is ACTIVE"
+expect_out "  running, priority 7"
+expect_out "  trial 2: running since 20"
+expect_out ", no report yet"
+run "$det" experiment set priority 2 500
+expect_status 1
+expect_err "det: resources.priority: must be between 1 and 99, found 500"
+run "$det" experiment set name 2 ' '
+expect_status 1
+expect_err "name: must not be empty"
 run "$det" experiment kill 2
 expect_status 0
 run "$det" experiment wait 2
 expect_status 1
 expect_out "Experiment 2: CANCELED"
+run "$det" trial kill 2
+expect_status 0
+expect_out "Trial 2 has ended: CANCELED."
+run "$det" job kill 2
+expect_out "Job 2 has ended: CANCELED."
+run "$det" job kill 99
+expect_status 1
+expect_err "job 99"
+expect_err_without experiment
 run "$det" experiment archive 2
 expect_status 0
 run "$det" experiment fork 1 --paused
@@ -177,6 +207,7 @@ expect_out "6,second,STATE_QUEUED,50,1.5,0,2"
 
 on_terminal() {
     run script -qec "stty cols $1; $2" /dev/null
+    cp out raw
     tr -d '\r' <out >plain && mv plain out
 }
 on_terminal 80 "$det experiment list"
@@ -238,6 +269,66 @@ echo 'searcher: {nam: single}' >bad.yaml
 run "$det" experiment create bad.yaml code
 expect_status 2
 expect_err "bad.yaml:1:12"
+run "$det" experiment create code/const.yaml code --config searcher.max_trials=0 --config name=
+expect_status 2
+expect_err "--config searcher.max_trials=0: searcher.max_trials: does not go with"
+run "$det" experiment create code/const.yaml code --config "name=''"
+expect_err "--config name='': name: must not be empty"
+cat >old.yaml <<'YAML'
+entrypoint: sh run.sh
+profiling: {enabled: true}
+searcher: {name: single, metric: loss, max_steps: 3}
+YAML
+run "$det" experiment create old.yaml code --paused --config searcher.max_length.batches=7
+expect_status 0
+expect_err "det: --config searcher.max_length.batches=7 takes the place of max_steps"
+expect_err "old.yaml:2:1: warning: profiling: has no effect."
+number=$(sed -n 's/Created experiment //p' out)
+run "$det" experiment config "$number"
+expect_out "batches: 7"
+run "$det" experiment describe "$number"
+expect_out "Warning      profiling: has no effect."
+run "$det" experiment fork "$number" --config searcher.max_length=-1
+expect_status 2
+expect_err "--config searcher.max_length=-1: searcher.max_length"
+run "$det" experiment kill "$number"
+run "$det" experiment continue "$number" --config max_restarts=many
+expect_status 2
+expect_err "--config max_restarts=many: max_restarts: must be an integer"
+printf 'entrypoint: x\nsearcher: {name: single}\ncheckpoint_storage: {type: gcs, bucket: b}\n' >gcs.yaml
+run "$det" experiment create gcs.yaml
+expect_status 2
+expect_err "checkpoint_storage.type: gcs is refused"
+run "$det" help
+expect_out_without shim
+
+# --- what det itself has written is not uploaded
+
+mkdir -p large/ck/0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 large/data
+echo x >large/ck/0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10/manifest.json
+echo x >large/data/det.db
+echo x >large/events.out.tfevents.1
+echo 'true' >large/run.sh
+run "$det" experiment create old.yaml large --paused
+expect_status 0
+expect_out "and 2 files" # run.sh, and the folder ck
+head -c 105000000 /dev/urandom >large/weights.bin
+head -c 2000000 /dev/urandom >large/zz.bin
+run "$det" experiment create old.yaml large --paused
+expect_status 1
+expect_err "its largest files are 'weights.bin' (100 MB), 'zz.bin' (1 MB), 'run.sh' (0 MB): name what is not needed in .detignore"
+rm -r large
+
+# --- progress stays at the bottom of a terminal, below what is printed
+
+echo 'for i in 1 2 3; do echo line $i; sleep 0.5; done' >code/run.sh
+for columns in 80 30; do
+    on_terminal $columns "$det experiment create old.yaml code -f"
+    expect_status 0
+    expect_out "line 3"
+    expect_out "experiment"
+    [ "$(tr '\r' '\n' <raw | sed 's/\x1b\[K//g' | grep -a '^experiment' | wc -L)" -lt $columns ] || fail "the bar is too wide"
+done
 run "$det" experiment describe 99
 expect_status 1
 run "$det" trial logs twelve
@@ -253,12 +344,22 @@ expect_out "The master is stopped."
 # --- without one in the background
 
 echo 'echo here and now' >code/run.sh
-run "$det" experiment create code/const.yaml code --local
+run "$det" experiment create code/const.yaml code --local --config name=kept
 expect_status 0
-expect_out "Experiment 1: COMPLETED"
-run "$det" down --data "$tmp/home/local"
+expect_out ": COMPLETED"
+expect_out "It is kept in $tmp/home: after 'det up', 'det experiment list' shows it."
+run "$det" down
 expect_out "No master is running."
 echo 'exit 3' >code/run.sh
 run "$det" experiment create code/const.yaml code --local --config max_restarts=0
 expect_status 1
-expect_out "Experiment 2: ERROR"
+expect_out ": ERROR"
+run "$det" up --port 0
+run "$det" experiment list --csv
+expect_out ",kept,STATE_COMPLETED"
+echo 'echo by the master that runs' >code/run.sh
+run "$det" experiment create code/const.yaml code --local
+expect_status 0
+expect_out "by the master that runs"
+run "$det" experiment list
+expect_status 0 # it goes on running

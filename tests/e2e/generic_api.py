@@ -94,7 +94,7 @@ raise SystemExit(9)
 '''
     with Master(det) as m:
         program, _ = example(det, 'train.c')
-        go, dead = os.path.join(m.data, 'go'), os.path.join(m.data, 'dead')
+        go, dead = m.shared('go'), m.shared('dead')
         config = CONFIG % ('python3 kill.py', 1000000) + (
             f'environment: {{environment_variables: [PROGRAM={program}, GO={go}, DEAD={dead}]}}\n')
         e = m.create(config, {'kill.py': script})

@@ -11,6 +11,12 @@ for file in bin/det bin/det-run include/det/det.h share/man/man1/det.1 share/man
     [ -s "$prefix/$file" ] || fail "$file should be installed"
 done
 library=$(dirname "$(find "$prefix" -name libdet.so)")
+for file in "$prefix"/bin/* "$library"/libdet.so "$library"/libdet.a; do
+    run readelf --sections --wide "$file"
+    expect_status 0
+    expect_out .text
+    expect_out_without .debug_ # stripped
+done
 
 # --- the pages and the completion are what their readers understand
 

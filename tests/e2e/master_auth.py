@@ -25,7 +25,7 @@ RULES = {
         GET /api/v1/experiments/{experiment}/model_def; GET /api/v1/experiments/{experiment}/trials
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
         GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
-        GET /api/v1/events""",
+        GET /api/v1/events; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
     (*USERS, 'own'): """
         GET /api/v1/trials/{trial}; GET /api/v1/trials/{trial}/metrics
         GET /api/v1/experiments/{experiment}/searcher/best_searcher_validation_metric""",
@@ -42,7 +42,8 @@ RULES = {
         POST /api/v1/trials/{trial}/kill; DELETE /api/v1/checkpoints/{uuid}; PATCH /api/v1/jobs/{job}
         PUT /api/v1/templates/{name}; DELETE /api/v1/templates/{name}; PATCH /api/v1/users/{user}""",
     ('root', 'local'): """
-        POST /api/v1/users; POST /api/v1/slots/{slot}/enable; POST /api/v1/slots/{slot}/disable""",
+        POST /api/v1/users; POST /api/v1/slots/{slot}/enable; POST /api/v1/slots/{slot}/disable
+        PUT /api/v1/users/{user}/agent-user; DELETE /api/v1/users/{user}/agent-user""",
     ('own',): """
         GET /api/v1/trials/{trial}/searcher/operation; POST /api/v1/trials/{trial}/searcher/completed_operation
         POST /api/v1/trials/{trial}/progress; POST /api/v1/trials/{trial}/metrics; POST /api/v1/trials/{trial}/early_exit
@@ -119,7 +120,8 @@ class Callers:
                        'user': ids['ann'], 'job': m.experiment(self.experiment)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
 
     def call(self, m, method, path, token):
-        body = {'/api/v1/experiments/continue': {'id': self.experiment}, '/api/v1/templates/{name}': {'config': 'description: y'}}.get(path, {})
+        body = {'POST /api/v1/experiments/continue': {'id': self.experiment},
+                'PUT /api/v1/templates/{name}': {'config': 'description: y'}}.get(f'{method} {path}', {})
         if path == '/api/v1/events':
             return self.begin(m, path, token)
         return m.call(method, filled(path, self.values), body if method != 'GET' else None, token=token)

@@ -14,6 +14,7 @@ import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import Failure, Master, expect, wait_for  # noqa: E402
+from namespaces import make_own_mounts  # noqa: E402
 
 N_CLIENTS = 8
 
@@ -89,7 +90,8 @@ def test_kills(det, n):
 
 def test_full_disk(det):
     folder = tempfile.mkdtemp(prefix='det-e2e-full-')
-    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder], stderr=subprocess.DEVNULL).returncode:
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder]
+    if not make_own_mounts() or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
         print('a full disk: not tried, mounting is not allowed here')
         os.rmdir(folder)
         return

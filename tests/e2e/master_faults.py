@@ -39,7 +39,7 @@ print('done', flush=True)
 
 
 def let_go(m, n):
-    with open(os.path.join(m.data, 'checkpoints', 'go'), 'a') as f:
+    with open(m.shared('go'), 'a') as f:
         f.write('.' * n)
 
 
@@ -249,7 +249,7 @@ def test_tasks_outlive_the_master(det):
 
 def test_what_ends_without_the_master_is_noticed(det):
     with Master(det, '--slots', '2') as m:
-        flag = os.path.join(m.data, 'flag')
+        flag = m.shared('flag')
         e = m.create(f'entrypoint: "echo up; while [ ! -e {flag} ]; do sleep 0.05; done; echo end; exit 5"\n'
                      'searcher: {name: single}\nmax_restarts: 0')
         m.wait_line(1, 'up')
@@ -281,7 +281,7 @@ checkpoint(1); ack()
             m.post(f'experiments/{e}/{verb}')
             m.kill()
             m.start()
-            open(os.path.join(m.data, 'checkpoints', 'flag'), 'w').close()
+            open(m.shared('flag'), 'w').close()
             wait_for(lambda: states(m, 1) == [('PREEMPTED', 0)], 'the run to end')
             m.wait_experiment(e, end)
 

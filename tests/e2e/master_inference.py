@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import TASK, Failure, Master, expect, run_tests  # noqa: E402
@@ -121,9 +122,9 @@ int main(void)
 '''
 
 
-def run_job(m, token, entrypoint, files, slots=1, **data):
+def run_job(m, token, entrypoint, files, machine, slots=1, **data):
     """The lines that a job prints; it must succeed."""
-    config = json.dumps({'entrypoint': entrypoint, 'data': data, 'resources': {'slots': slots}})
+    config = json.dumps({'entrypoint': entrypoint, 'data': data, 'resources': {'slots': slots}, **machine})
     e = create(m, token, {'config': config, 'type': 'TYPE_GENERIC'}, files)
     m.wait_experiment(e, 'STATE_COMPLETED')
     return m.lines(m.trials(e)[0]['id'])
@@ -132,31 +133,33 @@ def run_job(m, token, entrypoint, files, slots=1, **data):
 def test_a_program_of_c_asks_a_trained_network(det):
     """A network is trained here, and jobs load it by the number of its trial: the example, on two slots."""
     build = os.path.dirname(det)
-    os.environ.update(CPATH=ROOT + '/include', LIBRARY_PATH=build, LD_LIBRARY_PATH=build)
-    with Master(det, '--slots', '2') as m:
-        digits, output = os.path.join(m.data, 'digits'), os.path.join(m.data, 'predictions.csv')
+    variables = [f'CPATH={ROOT}/include', f'LIBRARY_PATH={build}', f'LD_LIBRARY_PATH={build}']
+    with Master(det, '--slots', '2') as m, tempfile.TemporaryDirectory(prefix='det-e2e-') as data:
+        digits, output = os.path.join(data, 'digits'), os.path.join(data, 'predictions.csv')
+        # What tasks of several users need of the machine has to be mounted and set.
+        machine = {'bind_mounts': [{'host_path': data, 'container_path': data}], 'environment': {'environment_variables': variables}}
         subprocess.run([sys.executable, os.path.join(ROOT, 'tests/support/make-mnist.py'), digits, '64', '100'], check=True)
         ann, bob = new_user(m, 'ann'), new_user(m, 'bob')
         model = {'model_def.c': read('examples/mnist/model_def.c')}
-        config = {'entrypoint': 'model_def:MNistTrial', 'max_restarts': 0, 'data': {'dir': digits},
+        config = {**machine, 'entrypoint': 'model_def:MNistTrial', 'max_restarts': 0, 'data': {'dir': digits},
                   'hyperparameters': {'learning_rate': 0.01, 'dropout': 0.5, 'global_batch_size': 16, 'n_filters1': 4, 'n_filters2': 4},
                   'searcher': {'name': 'single', 'metric': 'validation_error', 'max_length': {'batches': 4}}}
         e = create(m, ann, {'config': json.dumps(config)}, model)
         m.wait_experiment(e, 'STATE_COMPLETED')
         trial = m.trials(e)[0]['id']
         uuid = m.get(f'trials/{trial}/best_checkpoint')['checkpoint']['uuid']
-        lines = run_job(m, ann, [os.path.join(build, 'example_predict')], {}, slots=2, trial_id=trial, images=digits, batch_size=7, output=output)
+        lines = run_job(m, ann, [os.path.join(build, 'example_predict')], {}, machine, slots=2, trial_id=trial, images=digits, batch_size=7, output=output)
         expect(f'predictions: {lines}', any(f'100 predictions in {output}' in x for x in lines), True)
         with open(output, encoding='utf-8') as f:
             expect('lines', len(f.read().splitlines()), 101)
         files = {**model, 'load.c': LOAD}
         command = 'cc -o load load.c model_def.c -ldet -lm && ./load'
-        for token, data, wanted in ((ann, {'uuid': uuid}, 'outcome: loaded'), (ann, {'trial_id': 999}, 'outcome: trial 999: '),
-                                    (ann, {'uuid': 'nonsense'}, 'outcome: checkpoint nonsense: '),
-                                    (bob, {'trial_id': trial}, f'outcome: trial {trial}: a job may only read'),
-                                    (bob, {'uuid': uuid}, f'outcome: checkpoint {uuid}: a job may only read')):
-            lines = run_job(m, token, command, files, **data)
-            expect(f'{data}: {lines}', any(wanted in x for x in lines), True)
+        for token, names, wanted in ((ann, {'uuid': uuid}, 'outcome: loaded'), (ann, {'trial_id': 999}, 'outcome: trial 999: '),
+                                     (ann, {'uuid': 'nonsense'}, 'outcome: checkpoint nonsense: '),
+                                     (bob, {'trial_id': trial}, f'outcome: trial {trial}: a job may only read'),
+                                     (bob, {'uuid': uuid}, f'outcome: checkpoint {uuid}: a job may only read')):
+            lines = run_job(m, token, command, files, machine, **names)
+            expect(f'{names}: {lines}', any(wanted in x for x in lines), True)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Experiments from the first request to the last, with real processes."""
 import contextlib
+import csv
 import http.client
+import io
 import json
 import os
 import resource
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
@@ -126,7 +129,7 @@ def test_many_trials_run_at_once(det):
     resource.setrlimit(resource.RLIMIT_NOFILE, (48, hard))
     try:
         with Master(det, '--slots', '80') as m:
-            ran, end = os.path.join(m.data, 'ran'), os.path.join(m.data, 'end')
+            ran, end = m.shared('ran'), m.shared('end')
             os.mkfifo(end)
             e = m.create(f'entrypoint: "echo $DET_TRIAL_ID >> {ran}; read line < {end} || true"\nsearcher: {{name: random,'
                          ' max_trials: 80, max_length: {batches: 1}, max_concurrent_trials: 80}')
@@ -277,7 +280,7 @@ complete(n, hparams['x'])
         m.start()
         m.wait_experiment(e, 'STATE_COMPLETED')
         expect('fails again', m.trial(failed['id'])['state'], 'STATE_ERROR')
-        open(os.path.join(m.data, 'checkpoints', 'good'), 'w').close()
+        open(m.shared('good'), 'w').close()
         m.post('experiments/continue', {'id': e})
         m.wait_experiment(e, 'STATE_COMPLETED')
         t = m.trial(failed['id'])
@@ -328,7 +331,7 @@ while True:
         m.wait_experiment(e, 'STATE_COMPLETED')
         return [(t['hparams'], t['totalBatchesProcessed'], t['state']) for t in m.trials(e)]
     with Master(det) as m:
-        go = os.path.join(m.data, 'checkpoints', 'go')
+        go = m.shared('go')
         for verb in ('cancel', 'kill'):
             e = m.create(config, {'train.py': train})
             wait_for(lambda: any((t['operation'] or 0) > 1 for t in m.trials(e)), 'a promotion')
@@ -380,6 +383,118 @@ def test_log_policies(det):
         status, why = m.call('POST', 'experiments', {'config': 'entrypoint: a\nsearcher: {name: single}\n'
                                                      'log_policies: [{name: x, pattern: "(", action: cancel_retries}]'})
         expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
+
+
+def test_log_policies_outlive_the_master(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: "echo CUDA out of memory; until test -e go; do sleep 0.05; done; exit 3"\nsearcher: {name: single}\n'
+                     'max_restarts: 3\nlog_policies: [{name: oom, pattern: "out of mem.*", action: cancel_retries}]')
+        m.wait_line(1, "log policy 'oom' matches")
+        m.kill()
+        m.start()
+        with open(os.path.join(m.data, 'work', '1', 'go'), 'w'):
+            pass
+        m.wait_experiment(e, 'STATE_ERROR')
+        expect('runs', len(m.allocations(1)), 1)
+        expect('said once', sum("'oom' matches" in line for line in m.lines(1)), 1)
+
+
+def test_patterns_that_take_too_long_are_given_up(det):
+    """A search for this in 64 KB of one letter takes hours; others are answered meanwhile, and the run ends as it should."""
+    with Master(det) as m:
+        e = m.create('entrypoint: "head -c 60000 /dev/zero | tr \'\\\\0\' a; echo; echo the end; exit 1"\nsearcher: {name: single}\n'
+                     'max_restarts: 1\nlog_policies: [{name: slow, pattern: "(?:.*?){9}[qr]", action: cancel_retries}, '
+                     '{name: last, pattern: "^the end$"}]')
+        m.wait_experiment(e, 'STATE_ERROR')
+        lines = m.lines(1)
+        expect('given up', sum(x.startswith("log policy 'slow': its pattern takes too long") for x in lines), 1)
+        expect('the others count', sum(x.startswith("log policy 'last' matches") for x in lines), 1)
+        expect('no decision without a match', len(m.allocations(1)), 2)
+        for pattern in ('((((((a{1,200}){1,200}){1,200}){1,200}){1,200}){1,200})', 'a' * 1001):
+            status, why = m.call('POST', 'experiments', {'config': 'entrypoint: a\nsearcher: {name: single}\n'
+                                                         f'log_policies: [{{name: x, pattern: "{pattern}"}}]'})
+            expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))
+
+
+REPORTS = """
+from task import *
+ready()
+rows = [{'group': 'training', 'stepsCompleted': i, 'metrics': {'loss': 1 / (i + 1)}} for i in range(2000)]
+rows += [{'group': 'validation', 'stepsCompleted': 10 * i, 'metrics': {'loss': 0.5, 'group': 'a,b', 'only': i}} for i in range(200)]
+for at in range(0, len(rows), 1000):
+    call('POST', '/trials/%s/metrics' % trial, {'trialRunId': run, 'reports': rows[at:at + 1000]}, str(uuid.uuid4()))
+for i in range(3000): print('line', i)
+"""
+
+
+def test_all_reports_are_there(det):
+    with Master(det) as m:
+        e = m.create('entrypoint: python3 train.py\nsearcher: {name: single}\nlabels: [a, b, c]', {'train.py': REPORTS})
+        m.wait_experiment(e, 'STATE_COMPLETED')
+        everything = m.get('trials/1/metrics?limit=-1')
+        reports = everything['metrics']
+        expect('reports', len(reports), 2200)
+        expect('order', reports, sorted(reports, key=lambda r: (r['stepsCompleted'], r['group'])))
+        expect('the last page', 'next' in everything['pagination'], False)
+        expect('some', m.get('trials/1/metrics?limit=5&offset=7')['metrics'][0], reports[7])
+        expect('a group', len(m.get('trials/1/metrics?limit=-1&group=validation')['metrics']), 200)
+        paged, after = [], '-1'
+        while after:
+            page = m.get(f'trials/1/metrics?limit=333&after={after}')
+            paged += page['metrics']
+            after = page['pagination'].get('next')
+        expect('pages', paged, reports)
+
+        def det_says(*args):
+            env = {**os.environ, 'DET_HOME': m.data, 'XDG_CONFIG_HOME': m.data}
+            env.pop('DET_MASTER', None)
+            return subprocess.run([det, 'trial', 'metrics', '1', *args], env=env, check=True, stdout=subprocess.PIPE).stdout.decode()
+        expect('JSON', json.loads(det_says('--json')), reports)
+        expect('YAML', det_says('--yaml').count('- trialId') + det_says('--yaml').count('- group'), 2200)
+        expect('lines of a table', det_says().count('\n'), 2201)
+        rows = list(csv.DictReader(io.StringIO(det_says('--csv'), newline='')))
+        expect('columns', list(rows[0]), ['group', 'stepsCompleted', 'reportTime', 'loss', 'metrics.group', 'only'])
+        expect('rows', [(r['group'], int(r['stepsCompleted']), float(r['loss'])) for r in rows],
+               [(r['group'], r['stepsCompleted'], r['metrics']['loss']) for r in reports])
+        expect('cells', sorted({r['metrics.group'] for r in rows}), ['', 'a,b'])
+
+
+def test_every_list_can_be_had_in_parts(det):
+    with Master(det, '--slots', '2') as m:
+        e = m.create('entrypoint: "for i in $(seq 2500); do echo line $i; done; exec sleep 1000"\nsearcher: {name: random, metric: x, '
+                     'max_trials: 250, max_length: {batches: 1}, max_concurrent_trials: 250}\nlabels: [a, b, c]')
+        wait_for(lambda: m.experiment(e)['numTrials'] == 250, 'trials')
+        t = m.trials(e, limit=1)[0]['id']
+        m.wait_line(t, 'line 1')
+        wait_for(lambda: len(m.lines(t, limit=-1)) >= 2500, 'lines')
+        m.post(f'experiments/{e}/pause')
+        wait_for(lambda: all(a['state'] == 'STATE_TERMINATED' for a in m.allocations(t)), 'the end of the run')
+        waiting = [m.create('entrypoint: "true"\nsearcher: {name: single}', activate=False) for _ in range(3)]
+        for i in range(4):
+            m.post('users', {'username': f'u{i}'})
+            m.good('PUT', f'templates/t{i}', {'config': 'name: x'})
+        lists = {f'experiments/{e}/trials': 'trials', 'experiments': 'experiments', f'trials/{t}/logs': 'logs', 'jobs': 'jobs',
+                 'slots': 'slots', 'users': 'users', 'templates': 'templates', 'experiment/labels': 'labels',
+                 f'trials/{t}/allocations': 'allocations', f'experiments/{e}/checkpoints': 'checkpoints'}
+        for path, name in lists.items():
+            everything = m.get(f'{path}?limit=-1')[name]
+            expect(f'{path}: one', m.get(f'{path}?limit=1')[name], everything[:1])
+            expect(f'{path}: some', m.get(f'{path}?limit=2&offset=1')[name], everything[1:3])
+            expect(f'{path}: the rest', m.get(f'{path}?limit=-1&offset=2')[name], everything[2:])
+            expect(f'{path}: none', m.get(f'{path}?offset=1000000000000')[name], [])
+            if path not in ('jobs', 'slots', 'experiment/labels'):  # these have an order of their own
+                got, after = [], ''
+                while after is not None:
+                    page = m.get(f'{path}?limit={7 if len(everything) < 400 else 700}{after}')
+                    got += page[name]
+                    following = page['pagination'].get('next')
+                    after = f'&after={following}' if following else None
+                expect(f'{path}: pages', got, everything)
+        expect('trials', len(m.trials(e, limit=-1)), 250)
+        for x in waiting:
+            m.post(f'experiments/{x}/kill')
+        m.post(f'experiments/{e}/kill')
+        m.wait_experiment(e, 'STATE_CANCELED')
 
 
 def test_watching_changes(det):

@@ -111,7 +111,7 @@ def test_what_a_task_gets(det):
         m.wait_experiment(e, 'STATE_COMPLETED')
         lines = m.lines(1)
         for line in ('DET_MASTER=https://' + m.host, 'DET_USE_TLS=true', 'DET_MASTER_CERT_NAME=127.0.0.1',
-                     f'DET_MASTER_CERT_FILE={m.data}/master.pem', '-----BEGIN CERTIFICATE-----'):
+                     f'DET_MASTER_CERT_FILE={m.data}/public/master.pem', '-----BEGIN CERTIFICATE-----'):
             expect(line, line in lines, True)
         expect('no key', [x for x in lines if 'PRIVATE' in x or 'tls-key' in x], [])
         mode = os.stat(os.path.join(m.data, 'tls-key.pem')).st_mode

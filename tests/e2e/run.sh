@@ -87,8 +87,27 @@ expect_status 0
 expect_no_err
 expect_out "batch 40  100%"
 expect_out "batch 20  epoch 1  validation: loss "
-expect_out "checkpoint ck/"
+expect_out "batch 40  checkpoint ck/" # and of which batch
 expect_out "finished after 40 batches (2 epochs), seed 3"
+run grep -c '"steps_completed": 40' ck/latest/metadata.json ck/best/metadata.json # the loss falls
+expect_status 0
+[ -L ck/latest ] && [ -L ck/best ] || fail "there should be links"
+
+# The best is not always the last: the last line and a link say which it is.
+sed 's/metric: loss,/metric: loss, smaller_is_better: false,/' const.yaml >larger.yaml
+run "$det_run" --config larger.yaml --seed 3 -d diverges
+expect_status 0
+expect_out "; best at batch 20: loss "
+grep -q '"steps_completed": 20' diverges/best/metadata.json || fail "the best should be that of batch 20"
+grep -q '"steps_completed": 40' diverges/latest/metadata.json || fail "the latest should be that of batch 40"
+rm -r diverges larger.yaml
+
+# On a terminal of 80 columns the metrics fit beside the bar.
+run script -qec "stty cols 80; $det_run --config const.yaml -d wide" /dev/null
+expect_status 0
+tr '\r' '\n' <out | grep -a '^\[.*batches/s.*left  loss [0-9.]*' >bars || fail "there should be bars with metrics"
+[ "$(sed 's/\x1b\[K//g' bars | wc -L)" -lt 80 ] || fail "the bar is too wide"
+rm -r wide
 run python3 "$e2e/check_outputs.py" m.jsonl tb trace.json
 expect_status 0
 [ "$(ls cache/det/models | wc -l)" -eq 1 ] || fail "there should be one compiled trial"
@@ -134,8 +153,20 @@ expect_status 0
 expect_err "--hparam nett: the configuration has no such hyperparameter; did you mean 'net'?"
 
 # Checkpoints have the code, but not other checkpoints.
-cmp -s model_def.c ck2/*/code/model_def.c || fail "the model definition should be in the checkpoint"
+cmp -s model_def.c ck2/latest/code/model_def.c || fail "the model definition should be in the checkpoint"
 [ -z "$(find ck2/*/code -name loop.json)" ] || fail "there should be no checkpoint in it"
+
+# Nor what else det has written, nor data.
+mkdir -p board numbers
+cp tb/events.out.tfevents.* board/
+head -c 5000 /dev/zero >numbers/zeros.bin
+run "$det_run" model_def --config const.yaml -b 3 -d elsewhere/ck3
+expect_status 0
+expect_out "warning: 1 file of '.' is data or too large, and not in checkpoints: 'numbers/zeros.bin'"
+[ -e elsewhere/ck3/latest/code/model_def.c ] || fail "the code should be in the checkpoint"
+[ -z "$(find elsewhere/ck3/latest/ -name 'events.*' -o -name zeros.bin -o -name manifest.json -path '*/code/*')" ] ||
+    fail "only code should be in it"
+rm -r board numbers elsewhere
 run "$det_run" model_def --config const.yaml --hparam net=none -b 3
 expect_status 1
 expect_err "hyperparameter 'net' is 'none', which is none of ours"

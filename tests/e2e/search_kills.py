@@ -27,7 +27,7 @@ hyperparameters: {x: {type: double, minval: 0, maxval: 1}, slope: {type: double,
 LENGTHS = (1, 4, 16)
 TRAIN = '''
 from task import *
-folder = os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], '..')
+folder = os.environ['DET_CHECKPOINT_STORAGE']
 order = json.load(open(folder + '/order.json'))
 metric = lambda n: hparams['x'] + hparams['slope'] / n
 ready()
@@ -121,9 +121,9 @@ def run_search(det, seed, share):
     with Master(det, '--slots', '2') as m:
         config = CONFIG % seed
         created, order = simulate(det, m.data, config)
-        with open(os.path.join(m.data, 'order.json'), 'w') as f:
+        with open(m.shared('order.json'), 'w') as f:
             json.dump(order, f)
-        turn = open(os.path.join(m.data, 'turn'), 'w')  # as many bytes as operations are complete
+        turn = open(m.shared('turn'), 'w')  # as many bytes as operations are complete
         e = m.create(config, {'train.py': TRAIN})
         killer, done, end = Killer(m, seed), 0, time.monotonic() + 120
         while m.experiment(e)['state'] == 'STATE_ACTIVE':

@@ -62,7 +62,8 @@ class Folder:
 
     def weights(self):
         """Of the newest checkpoint: batches, and a hash of everything."""
-        found = [json.loads(p.read_text()) | {'dir': p.parent} for p in self.path.glob('ck/*/loop.json')]
+        found = [json.loads(p.read_text()) | {'dir': p.parent} for p in self.path.glob('ck/*/loop.json')
+                 if not p.parent.is_symlink()]
         newest = max(found, key=lambda c: c['batches_trained'])
         return newest['batches_trained'], hashlib.sha256((newest['dir'] / 'state-dict.pth').read_bytes()).hexdigest()
 
@@ -214,6 +215,33 @@ def test_launch_of_any_program():
     expect('not found', "cannot run './no-such-program'" in err, True)
     _, err = launch('true', status=2)
     expect('how many', 'how many slots? Give --slots N' in err, True)
+
+
+# Writes its lines in two pieces, and more at a time than a pipe takes as a whole.
+TALKER = '''
+import os, sys
+rank = os.environ['RANK']
+for i in range(300):
+    line = '%s:%d:%s;' % (rank, i, rank * 5000)
+    os.write(1, line[:3000].encode())
+    os.write(1, (line[3000:] + '\\n').encode())
+os.write(1, b'no end')
+'''
+
+
+def test_lines_are_whole():
+    out, _ = launch('--slots', '3', 'python3', '-c', TALKER)
+    found = {}
+    for line in out.splitlines():
+        match = re.fullmatch(r'(?:\[rank=(\d)\] )?(?:(\d):(\d+):(\d+);|no end)', line)
+        if not match:
+            sys.exit(f'FAILED: a line that nobody has written: {line[:60]}...{line[-60:]} ({len(line)} bytes)')
+        rank = match[1] or '0'
+        if match[2]:
+            expect('whole', (match[2], match[4]), (rank, rank * 5000))
+            found.setdefault(rank, []).append(int(match[3]))
+    expect('all of them, in order', found, {r: list(range(300)) for r in '012'})
+    expect('ends without a newline', out.count('no end'), 3)
 
 
 def test_usage():

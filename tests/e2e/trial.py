@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -43,6 +44,14 @@ def last_weights(m, t):
     newest = max((c for c in found if c['state'] == 'STATE_COMPLETED'), key=lambda c: c['stepsCompleted'])
     with open(os.path.join(m.data, 'checkpoints', newest['uuid'], 'state-dict.pth'), 'rb') as f:
         return newest['stepsCompleted'], hashlib.sha256(f.read()).hexdigest()
+
+
+def check_ranks_shown(m, t):
+    """Each line says once whose it is."""
+    env = {**os.environ, 'DET_HOME': m.data, 'XDG_CONFIG_HOME': m.data}
+    out = subprocess.run([m.det, 'trial', 'logs', str(t)], env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    expect('doubled', [x for x in out.splitlines() if x.count('[rank=') > 1], [])
+    expect('rank 1 is shown', any('[rank=1] ' in x for x in out.splitlines()), True)
 
 
 def wait_checkpoints(m, t, steps):
@@ -197,6 +206,7 @@ def test_two_slots_train_as_one_does(det):
         lines = m.lines(t)
         for rank in (0, 1):
             expect('rank', f'[rank={rank}] slot {rank} of 2 has 16 samples' in lines, True)
+        check_ranks_shown(m, t)
         expect('one of them reports', len([x for x in lines if 'finished after 20 batches' in x]), 1)
 
 
@@ -251,6 +261,7 @@ resources: {{slots_per_trial: 2}}
         expect('loss', round(loss, 5), round(0.998 ** 40, 5))
         lines = m.lines(t)
         expect('rank 1', any(x.startswith('[rank=1] trained 20 batches') for x in lines), True)
+        check_ranks_shown(m, t)
 
 
 if __name__ == '__main__':

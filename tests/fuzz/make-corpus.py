@@ -174,6 +174,16 @@ def journal_seeds():
     write('journal', 'backwards', lines(head, two, one, b'9 acked'))
 
 
+def pattern_seeds():
+    text = b'a' * 200
+    for name, pattern in (('words', b'error: [0-9]+'), ('nested', b'(a+)+b'), ('lookahead', b'(?:(?=.*)(?=.*)a)*[qr]'),
+                          ('back', rb'(.*)\1[qr]'), ('names', rb'(?P<x>[[:alpha:]]+)(?i:B)\k<x>'), ('recursive', b'(a(?R)?a)b'),
+                          ('repeats', b'((((a{1,200}){1,200}){1,200}){1,200})'), ('verbs', rb'(*NO_START_OPT)(*COMMIT)a(*SKIP)\Qb.*\E'),
+                          ('ends', b'.*x\\.*'), ('open', b'a(b[')):
+        write('pattern', name, pattern + b'\n' + text)
+    write('pattern', 'bytes', b'^.$\n\xff\xc3\xa9\x00')
+
+
 def idx_seeds():
     def idx(*shape):
         return struct.pack(f'>BBBB{len(shape)}I', 0, 0, 8, len(shape), *shape) + bytes(np.arange(np.prod(shape), dtype=np.uint8))
@@ -253,3 +263,4 @@ http_seeds()
 events_seeds()
 journal_seeds()
 context_seeds()
+pattern_seeds()

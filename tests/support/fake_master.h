@@ -162,7 +162,7 @@ static inline void fake_start(void)
         {HTTP_GET, "/api/v1/trials/7/searcher/operation", .handle = fake_operation},
         {HTTP_GET, "/api/v1/experiments/3/searcher/best_searcher_validation_metric", .handle = fake_best},
         {HTTP_GET, "/api/v1/allocations/{a}/signals/preemption", .handle = fake_preemption},
-        {HTTP_POST, "/api/v1/{path*}", .handle = fake_post},
+        {HTTP_POST, "/api/v1/{path*}", .handle = fake_post, .raw = true},
     };
     // clang-format on
     static const struct http_table tables[] = {HTTP_TABLE(routes)};

@@ -63,6 +63,11 @@ def checkpoint(at):
 '''
 
 
+# scripts/check-long runs tests with other kinds of isolation than the usual one.
+ISOLATION = os.environ.get('DET_TEST_ISOLATION')
+UNIX_USER = 65534
+
+
 class Failure(Exception):
     pass
 
@@ -73,9 +78,12 @@ def expect(what, got, wanted):
 
 
 class Master:
-    def __init__(self, det, *args, data=None):
+    def __init__(self, det, *args, data=None, uid=None, env=None, wrap=()):
         self.det = det
-        self.args = args
+        self.args = args if not ISOLATION or '--isolation' in args else (*args, '--isolation', ISOLATION)
+        self.who = {'user': uid, 'group': uid, 'extra_groups': []} if uid else {}
+        self.env = env
+        self.wrap = wrap
         self.own = data is None
         self.data = data or tempfile.mkdtemp(prefix='det-e2e-')
         self.log = open(os.path.join(self.data, 'stderr.txt'), 'ab')
@@ -106,8 +114,8 @@ class Master:
             raise Failure('the master did not end well')
 
     def start(self):
-        command = [self.det, 'master', '--data', self.data, '--port', '0', *self.args]
-        self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
+        command = [*self.wrap, self.det, 'master', '--data', self.data, '--port', '0', *self.args]
+        self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL, env=self.env, **self.who)
 
         def is_up():
             if self.process.poll() is not None:
@@ -118,6 +126,14 @@ class Master:
         self.host = found['url'].split('//')[1]
         self.token = found['token']
         self.tls = ssl.create_default_context(cafile=found['cert']) if 'cert' in found else None
+        if ISOLATION:
+            expect('isolation', self.get('master/info')['isolation'], self.args[self.args.index('--isolation') + 1])
+        if self.args[-2:] == ('--isolation', 'users'):
+            self.good('PUT', 'users/1/agent-user', {'uid': UNIX_USER, 'gid': UNIX_USER})
+
+    def shared(self, name):
+        """A file that both this test and tasks can reach: tasks see of the data directory only what is theirs."""
+        return os.path.join(self.data, 'checkpoints', name)
 
     def announced(self):
         try:

@@ -135,6 +135,13 @@ static const char *token_of(char who)
 
 // --- requests
 
+static struct buf last_body = BUF_INIT(MAX_ANSWER);
+
+const char *requests_body(void)
+{
+    return buf_str(&last_body).ptr;
+}
+
 // Part of a request line: what would end it, or is no text, is encoded.
 static void add_safe(struct buf *out, struct str text)
 {
@@ -239,9 +246,7 @@ static bool turn(int fd, struct buf *answer)
     while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
         buf_add(answer, bytes, (size_t)n);
     if (n == 0) return false;
-    bool worked = worker_drain(m->worker);
-    worked |= worker_drain(m->log_worker);
-    if (!worked) db_wait(m->db);
+    if (!workers_drain(m)) db_wait(m->db);
     return true;
 }
 
@@ -264,9 +269,22 @@ static int send_request(const struct http_route *row, struct str how, struct str
     int64_t status = 0;
     if (answer.len) number_to_int((struct str){answer.ptr + 9, 3}, 10, &status);
     close(ends[0]);
+    const char *head = answer.len ? strstr(answer.ptr, "\r\n\r\n") : NULL;
+    buf_clear(&last_body);
+    if (head) buf_addz(&last_body, head + 4);
     buf_done(&request);
     buf_done(&answer);
     return (int)status;
+}
+
+// What was set off comes to its end.
+static void let_go(void)
+{
+    for (int i = 0; i < 12; i++) {
+        loop_run_once(m->loop, 0);
+        workers_drain(m);
+        db_wait(m->db);
+    }
 }
 
 static int act(struct str text)
@@ -274,6 +292,7 @@ static int act(struct str text)
     struct str line = str_cut(&text, '\n');
     if (str_starts(line, STR("exit"))) {
         fake_rm_exit(m->rm, line.len > 5 ? line.ptr[5] - '0' : 0);
+        let_go();
         return 0;
     }
     struct str how = str_cut(&text, '\n');
@@ -291,7 +310,8 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void open_master(void)
 {
     det_err err;
-    const struct master_opts opts = {.data_dir = data_dir, .runner = "det-run", .version = "0"};
+    const struct master_opts opts = {
+        .isolation = "none", .data_dir = data_dir, .runner = "det-run", .version = "0"};
     m = master_new(&opts, &err);
     ASSERT(m);
 }
@@ -303,6 +323,7 @@ void requests_close(void)
     open_master();
     master_free(m);
     m = NULL;
+    buf_done(&last_body);
     arena_done(&arena);
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -317,18 +338,13 @@ static void make_experiment(void)
     buf_printf(&story, "POST /api/v1/experiments\nu\n{\"config\": \"%s\"}", config);
     act(buf_str(&story));
     buf_done(&story);
-    for (int i = 0; i < 5; i++) { // to the start of its tasks
-        loop_run_once(m->loop, 0);
-        worker_drain(m->worker);
-        worker_drain(m->log_worker);
-        db_wait(m->db);
-    }
+    let_go(); // to the start of its tasks
 }
 
 static const char *new_session(int64_t user)
 {
     struct db_tx *tx = db_tx_new(m->db);
-    const char *token = auth_new_session(m, &(struct session){.user_id = user}, &arena, tx);
+    const char *token = auth_new_session(m, user, 0, &arena, tx);
     db_tx_submit(tx, NULL, NULL);
     db_wait(m->db);
     return token;
@@ -369,6 +385,25 @@ int requests_tell(struct str story)
         status = act(str_cut(&story, end));
     }
     return status;
+}
+
+void requests_tell_all(void)
+{
+    size_t n;
+    const struct named_row *rows = all_rows(&n);
+    for (const char *who = "autn"; *who; who++)
+        for (size_t i = 0; i < n; i++) {
+            struct buf story = BUF_INIT(1024);
+            buf_printf(&story, "%s\n%c\n{}", rows[i].name, *who);
+            requests_tell(buf_str(&story));
+            buf_done(&story);
+        }
+}
+
+void requests_read_on_the_loop(void)
+{
+    struct db_reader *reader;
+    if (!db_reader_open(m->db, &reader, NULL)) db_reader_close(reader);
 }
 
 size_t requests_crowd(void)

@@ -22,6 +22,15 @@ void requests_open(void);
 // A story: any number of requests. Returns the status of the last answer; 0: there is none yet.
 int requests_tell(struct str story);
 
+// Sends a request of each route, by everybody, about what is alive: each must be answered.
+void requests_tell_all(void);
+
+// Reads the database in the thread of the master's loop.
+void requests_read_on_the_loop(void);
+
+// The body of the last answer.
+const char *requests_body(void);
+
 // How many experiments have not ended. Each makes the next one slower.
 size_t requests_crowd(void);
 

@@ -22,7 +22,10 @@ static inline void become_shim_if_asked(int argc, char **argv)
 {
     det_err err = {0};
     if (argc < 3 || strcmp(argv[1], "task-shim") != 0) return;
-    exit(task_shim_run(argv[2], 3, &err) ? 1 : 0);
+    bool second = argc > 3 && !strcmp(argv[3], "after");
+    int rc = second ? task_shim_finish(argv[2], TASK_LOCK_FD, &err)
+                    : task_shim_run(argv[2], TASK_LOCK_FD, &err);
+    exit(rc ? 1 : 0);
 }
 
 static inline void wait_readable(int fd)

@@ -1,9 +1,9 @@
 // tests/support/task.h: a task with its shim and its directory, for the tests of task/.
 #pragma once
 
+#include "support/mounts.h"
 #include "support/shim.h"
 
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -68,7 +68,7 @@ static void run_case(const char *name)
     struct config_opts opts = {.source = arena_printf(&arena, "%s.yaml", name), .default_seed = 1};
     struct config_text low;
     if (load(name, ".below", &below)) {
-        low = (struct config_text){"below", buf_str(&below)};
+        low = (struct config_text){.source = "below", .text = buf_str(&below)};
         opts.below = &low;
         opts.n_below = 1;
     }

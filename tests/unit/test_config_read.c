@@ -139,6 +139,15 @@ static void test_config__sizes_have_units(void **state)
         assert_true(cfg.resources.shm_bytes.is_set);
         assert_int_equal(cfg.resources.shm_bytes.value, cases[i].n_bytes);
     }
+    static const char *const wrong[] = {"1.gb", "1.", ".5 GB", "1..5", "-1", "gb", "", "1 kg"};
+    for (size_t i = 0; i < STATIC_LEN(wrong); i++) {
+        struct exp_config cfg;
+        const char *text = arena_printf(
+            &arena, "{entrypoint: a, searcher: {name: single}, resources: {shm_size: '%s'}}",
+            wrong[i]);
+        assert_int_equal(exp_config_read(&arena, str_from(text), NULL, &cfg, &diags), DET_EINVAL);
+        assert_non_null(strstr(take_diags(DIAG_ERROR), "a size such as '4 GiB'"));
+    }
     static const char *const bad[] = {"-1",   "4 QB",     "x",    "''", "1  kB",
                                       "1kbb", "9999999P", "'+5'", "kB", "1.5"};
     for (size_t i = 0; i < STATIC_LEN(bad); i++) {
@@ -208,13 +217,25 @@ static void test_config__errors_of_a_template_name_the_template(void **state)
 {
     (void)state;
     struct exp_config cfg;
-    struct config_text below = {"template 'gpu'", STR("resources: {slots_per_trial: -1}\n")};
+    struct config_text below = {.source = "template 'gpu'",
+                                .text = STR("resources: {slots_per_trial: -1}\n")};
     struct config_opts opts = {.source = "mine.yaml", .below = &below, .n_below = 1};
     assert_int_equal(exp_config_read(&arena, STR("{entrypoint: a, searcher: {name: single}}"),
                                      &opts, &cfg, &diags),
                      DET_EINVAL);
     assert_string_equal(take_diags(DIAG_ERROR), "template 'gpu':1:30: resources.slots_per_trial: "
                                                 "must be between 0 and 1000000, found -1\n");
+}
+
+static void test_config__an_empty_name_is_refused_unless_it_is_an_old_one(void **state)
+{
+    (void)state;
+    struct exp_config cfg;
+    struct str text = STR("{name: ' ', entrypoint: a, searcher: {name: single}}");
+    struct config_opts opts = {.is_new = true};
+    assert_int_equal(exp_config_read(&arena, text, &opts, &cfg, &diags), DET_EINVAL);
+    assert_non_null(strstr(take_diags(DIAG_ERROR), "name: must not be empty"));
+    assert_int_equal(exp_config_read(&arena, text, NULL, &cfg, &diags), 0);
 }
 
 // The reference is generated from the tables: every row needs a sentence, and must be reachable.
@@ -264,4 +285,5 @@ RUN_TESTS(DOC_TEST(test_config__text_is_kept_as_it_is), DOC_TEST(test_config__en
           DOC_TEST(test_config__an_entrypoint_can_be_left_out_to_look_at_a_search),
           DOC_TEST(test_config__too_wide_is_refused),
           DOC_TEST(test_config__errors_of_a_template_name_the_template),
+          DOC_TEST(test_config__an_empty_name_is_refused_unless_it_is_an_old_one),
           DOC_TEST(test_config__every_field_is_documented))

@@ -115,7 +115,7 @@ static void test_db__other_nouns(void **state)
     struct job j;
     struct user u;
     struct config_template t;
-    struct session s;
+    struct db_list sessions;
     struct str complete, original, snapshot;
     const char *text;
     assert_int_equal(db_allocation_find(reader, "1.r.1", &arena, &al, &err), 0);
@@ -129,8 +129,13 @@ static void test_db__other_nouns(void **state)
     assert_string_equal(text, "$argon2id$x");
     assert_int_equal(db_template_find(reader, "t", &arena, &t, &err), 0);
     assert_string_equal(t.config, "a: 1");
-    assert_int_equal(db_session_find(reader, STR("\1hash"), &arena, &s, &err), 0);
-    assert_int_equal(s.trial_id, 5);
+    assert_int_equal(db_sessions_list(reader, &arena, &sessions, &err), 0);
+    const struct stored_session *s = sessions.items; // one that does not end comes first
+    assert_int_equal(sessions.n, 2);
+    assert_true(str_eq(s[0].hash, STR("\1hash")) && str_eq(s[1].hash, STR("\0hash")));
+    assert_string_equal(s[0].row.allocation_id, "1.r.1");
+    assert_int_equal(s[0].row.trial_id, 5);
+    assert_int_equal(s[1].row.user_id, 1);
     assert_int_equal(db_config_find(reader, 1, &arena, &complete, &original, &err), 0);
     assert_string_equal(original.ptr, "a: 1\n");
     assert_int_equal(db_searcher_find(reader, 1, &arena, &snapshot, &err), 0);
@@ -142,9 +147,40 @@ static void test_db__other_nouns(void **state)
     db_sessions_delete_of_allocation(tx, "1.r.1");
     db_template_delete(tx, "t");
     must_run(tx);
-    assert_int_equal(db_session_find(reader, STR("\0hash"), &arena, &s, &err), DET_ENOTFOUND);
-    assert_int_equal(db_session_find(reader, STR("\1hash"), &arena, &s, &err), DET_ENOTFOUND);
+    assert_int_equal(db_sessions_list(reader, &arena, &sessions, &err), 0);
+    assert_int_equal(sessions.n, 0);
     assert_int_equal(db_template_find(reader, "t", &arena, &t, &err), DET_ENOTFOUND);
+}
+
+// Which of the two comes first does not matter, nor that nothing of it is durable yet.
+static void test_db__checkpoints_know_the_metric_of_their_step(void **state)
+{
+    (void)state;
+    static const char *const uuids[] = {"before", "after", "elsewhere", "text"};
+    const struct metric_report r = {.trial_id = 5,
+                                    .run_id = 1,
+                                    .group = "validation",
+                                    .steps_completed = 10,
+                                    .metrics = doc_of("{loss: 0.25, word: NaN}")};
+    struct checkpoint c = {.trial_id = 5, .searcher_metric = NAN};
+    struct db_tx *tx = db_tx_new(db);
+    for (int i = 0; i < 4; i++) {
+        c.uuid = uuids[i];
+        c.steps_completed = i == 2 ? 20 : 10;
+        db_checkpoint_save(tx, &c);
+        db_checkpoint_rate_by(tx, c.uuid, i == 3 ? "word" : "loss");
+        if (i == 0) {
+            db_metrics_add(tx, &r);
+            db_checkpoint_rate(tx, 5, 10, 0.25);
+        }
+    }
+    db_checkpoint_rate_by(tx, "after", NULL);
+    db_checkpoint_rate_by(tx, "after", "a \" in it");
+    must_run(tx);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(db_checkpoint_find(reader, uuids[i], &arena, &c, &err), 0);
+        assert_true(i < 2 ? c.searcher_metric == 0.25 : isnan(c.searcher_metric));
+    }
 }
 
 // The ids of a list of trials.
@@ -261,6 +297,58 @@ static struct metric_summary summary_of(const char *group, const char *name)
     return (struct metric_summary){.count = 0};
 }
 
+static struct db_list all_metrics(int64_t trial_id, int64_t after)
+{
+    struct db_metrics from = {.trial_id = trial_id, .after = after, .arena = &arena};
+    struct db_list list = {0};
+    assert_int_equal(db_metrics_page(reader, &from, 1000000, &arena, &list, &err), 0);
+    assert_false(from.has_more);
+    return list;
+}
+
+// Any page size gives the same reports in the same order: by step, then group. No step is torn.
+static void test_db__metrics_in_pages(void **state)
+{
+    (void)state;
+    struct db_tx *tx = db_tx_new(db);
+    for (int i = 0; i < 200; i++) {
+        report(tx, 1, "b", i * 10, "{x: 1}");
+        if (i % 3 == 0) report(tx, 1, "a", i * 10, "{x: 1}");
+        if (i < 5) report(tx, 1, "c", i, "{x: 1}");
+    }
+    must_run(tx);
+    struct db_list all = all_metrics(1, -1);
+    const struct metric_report *m = all.items;
+    assert_int_equal(all.n, 200 + 67 + 5);
+    for (size_t i = 1; i < all.n; i++)
+        assert_true(m[i - 1].steps_completed < m[i].steps_completed ||
+                    (m[i - 1].steps_completed == m[i].steps_completed &&
+                     strcmp(m[i - 1].group, m[i].group) < 0));
+    for (int64_t size = 1; size < 100; size = size * 2 + 1) {
+        struct db_metrics from = {.trial_id = 1, .after = -1, .skip = 7, .arena = &arena};
+        struct db_list page;
+        size_t at = 7;
+        do {
+            assert_int_equal(db_metrics_page(reader, &from, size, &arena, &page, &err), 0);
+            const struct metric_report *p = page.items;
+            for (size_t i = 0; i < page.n; i++, at++)
+                assert_true(p[i].steps_completed == m[at].steps_completed &&
+                            !strcmp(p[i].group, m[at].group));
+            assert_true((int64_t)page.n < size + 3);
+            assert_true(at == all.n || !page.n ||
+                        m[at].steps_completed > p[page.n - 1].steps_completed);
+        } while (from.has_more);
+        assert_int_equal(at, all.n);
+    }
+    struct db_metrics one = {.trial_id = 1, .group = "c", .after = 1, .arena = &arena};
+    struct db_list page;
+    assert_int_equal(db_metrics_page(reader, &one, 100, &arena, &page, &err), 0);
+    assert_int_equal(page.n, 3);
+    struct db_metrics none = {.trial_id = 9, .after = -1, .arena = &arena};
+    assert_int_equal(db_metrics_page(reader, &none, 100, &arena, &page, &err), 0);
+    assert_true(page.n == 0 && !none.has_more);
+}
+
 static void test_db__metrics_join_and_add_up(void **state)
 {
     (void)state;
@@ -278,7 +366,7 @@ static void test_db__metrics_join_and_add_up(void **state)
     const struct metric_report *m = list.items;
     assert_string_equal(as_json(m[0].metrics), "{\"loss\":2.0,\"note\":\"hi\"}");
     assert_string_equal(as_json(m[1].metrics), "{\"loss\":1.0,\"acc\":\"NaN\"}");
-    assert_int_equal(db_metrics_list(reader, 1, NULL, 100, 0, &arena, &list, &err), 0);
+    list = all_metrics(1, 100);
     assert_int_equal(list.n, 2);
     struct metric_summary s = summary_of("training", "loss");
     assert_int_equal(s.count, 2);
@@ -298,8 +386,7 @@ static void test_db__a_new_run_outdates_what_lies_ahead(void **state)
     db_metrics_roll_back(tx, 1, 2, "training", 200); // of the same group from there, else beyond
     report(tx, 2, "training", 200, "{loss: 1}");
     must_run(tx);
-    struct db_list list;
-    assert_int_equal(db_metrics_list(reader, 1, NULL, 0, 0, &arena, &list, &err), 0);
+    struct db_list list = all_metrics(1, 0);
     const struct metric_report *m = list.items;
     assert_int_equal(list.n, 3);
     assert_int_equal(m[1].run_id, 2);
@@ -406,7 +493,7 @@ static void test_db__deleting_an_experiment_takes_all_that_is_its(void **state)
     assert_int_equal(db_experiment_find(reader, 1, &arena, &e, &err), DET_ENOTFOUND);
     assert_int_equal(db_trial_find(reader, 1, &arena, &t, &err), DET_ENOTFOUND);
     assert_int_equal(db_config_find(reader, 1, &arena, &a, &b, &err), DET_ENOTFOUND);
-    assert_int_equal(db_metrics_list(reader, 1, NULL, 0, 0, &arena, &list, &err), 0);
+    list = all_metrics(1, 0);
     assert_int_equal(list.n, 0);
     assert_int_equal(summary_of("training", "loss").count, 0);
     assert_int_equal(db_logs_list(reader, &(struct log_filter){.trial_id = 1}, &arena, &list, &err),
@@ -421,8 +508,9 @@ static void test_db__deleting_an_experiment_takes_all_that_is_its(void **state)
 
 RUN_TESTS(DB_TEST(test_db__keeps_every_field_of_an_experiment),
           DB_TEST(test_db__saving_again_replaces), DB_TEST(test_db__missing_records_are_named),
+          DB_TEST(test_db__checkpoints_know_the_metric_of_their_step),
           DB_TEST(test_db__other_nouns), DB_TEST(test_db__lists_in_pages_of_any_order),
           DB_TEST(test_db__filters_experiments), DB_TEST(test_db__metrics_join_and_add_up),
-          DB_TEST(test_db__a_new_run_outdates_what_lies_ahead),
+          DB_TEST(test_db__metrics_in_pages), DB_TEST(test_db__a_new_run_outdates_what_lies_ahead),
           DB_TEST(test_db__series_keep_their_spikes), DB_TEST(test_db__logs_by_filter),
           DB_TEST(test_db__deleting_an_experiment_takes_all_that_is_its))

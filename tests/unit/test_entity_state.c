@@ -142,9 +142,9 @@ static void test_checkpoint__every_cell(void **state)
 static void test_job__every_cell(void **state)
 {
     (void)state;
-    static const char letters[] = "QSBE";
+    static const char letters[] = "QSBEP";
     // start backfill release end
-    static const char *const grid[] = {"SB.E", "..QE", "S.QE", "!!.."};
+    static const char *const grid[] = {"SB.E", "..QE", "S.QE", "!!..", "SB.E"};
     for (int s = 0; s < JOB_N_STATE; s++) {
         char row[JOB_N_EVENT + 1] = {0};
         for (int e = 0; e < JOB_N_EVENT; e++) {

@@ -234,7 +234,7 @@ static void test_input__becomes_a_struct_with_defaults(void **state)
 {
     (void)state;
     struct buf out = BUF_INIT(1 << 20);
-    assert_answer(ask(&out, "POST /echo", "{\"long_name\":\"n\",\"x\":\"12\",\"unknown\":1}"), 200,
+    assert_answer(ask(&out, "POST /echo", "{\"long_name\":\"n\",\"x\":\"12\"}"), 200,
                   "{\"x\":12,\"longName\":\"n\",\"flag\":false,\"ids\":");
     assert_answer(ask(&out, "POST /echo", ""), 200, "{\"x\":7,");
     assert_answer(ask(&out, "GET /echo?x=3&long_name=a%26b+c&flag=true&ids=1,2&ids=3&z=1", ""), 200,
@@ -255,6 +255,8 @@ static void test_input__that_is_wrong_is_refused_with_reasons(void **state)
     assert_answer(ask(&out, "POST /echo", "{\"longName\":\"a\",\"long_name\":\"b\"}"), 400,
                   "twice");
     assert_answer(ask(&out, "GET /echo?x=abc", ""), 400, "\"path\":\"x\"");
+    assert_answer(ask(&out, "POST /echo", "{\"long_nam\":\"n\"}"), 400,
+                  "\"path\":\"long_nam\",\"detail\":\"unknown field; did you mean 'longName'?\"");
     buf_done(&out);
 }
 

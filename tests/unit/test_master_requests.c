@@ -4,7 +4,10 @@
 
 #include "base/buf.h"
 #include "support/requests.h"
+#include <signal.h>
 #include <sodium.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define END "\x1e"
 #define JOURNAL "11111111-2222-4333-8444-555555555555:"
@@ -64,6 +67,60 @@ static void test_master__refuses_groups_without_number(void **state)
     buf_done(&story);
 }
 
+#define VALID(run, group, step, loss)                                 \
+    "POST /api/v1/trials/{trial}/metrics\nt\n{\"trialRunId\":" run    \
+    ",\"reports\":[{\"group\":\"" group "\",\"stepsCompleted\":" step \
+    ",\"metrics\":{\"loss\":" loss "}}]}"
+
+// Of the tasks of both trials; then the next run of the first one is the oldest.
+#define TWO_EXITS "exit 3" END "exit 3"
+
+// What a run that failed had reported beyond the point where the next one goes on is gone; what the
+// present run has reported stays, also when it begins to report something else.
+static void test_runs__go_on_where_they_go_on(void **state)
+{
+    (void)state;
+    requests_open();
+    assert_int_equal(requests_tell(STR(VALID("1", "validation", "10", "0.3")
+                                           END VALID("1", "validation", "20", "0.1")
+                                               END TWO_EXITS END VALID("2", "training", "10", "1")
+                                                   END VALID("2", "validation", "20", "0.5"))),
+                     200);
+    assert_int_equal(requests_tell(STR(VALID("2", "custom", "5", "1"))), 200);
+    assert_int_equal(requests_tell(STR("GET /api/v1/trials/{trial}\na\n")), 200);
+    const char *best = strstr(requests_body(), "\"bestValidation\":{\"totalBatches\":20");
+    const char *latest = strstr(requests_body(), "\"latestValidation\":{\"totalBatches\":20");
+    if (!best || !latest) fail_msg("%s", requests_body());
+    requests_close();
+}
+
+// A master whose loop reads is not one that answers everybody at any time: it ends at once, so that
+// no such route gets past its tests.
+static void test_loop__that_reads_is_the_end_of_the_program(void **state)
+{
+    (void)state;
+    int status = 0;
+    requests_open();
+    pid_t child = fork();
+    if (!child) {
+        signal(SIGABRT, SIG_DFL);
+        fclose(stderr);
+        requests_read_on_the_loop();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    requests_close();
+}
+
+static void test_loop__reads_for_no_route(void **state)
+{
+    (void)state;
+    requests_open();
+    requests_tell_all();
+    requests_close();
+}
+
 #define LOGIN(name, password) \
     "POST /api/v1/auth/login\nn\n{\"username\":\"" name "\",\"password\":\"" password "\"}"
 #define NEW_USER(name, more) "POST /api/v1/users\na\n{\"username\":\"" name "\"" more "}" END
@@ -101,4 +158,7 @@ static void test_login__is_the_same_work_for_every_name(void **state)
 
 RUN_TESTS(cmocka_unit_test(test_login__is_the_same_work_for_every_name),
           cmocka_unit_test(test_master__refuses_groups_without_number),
+          cmocka_unit_test(test_loop__that_reads_is_the_end_of_the_program),
+          cmocka_unit_test(test_loop__reads_for_no_route),
+          cmocka_unit_test(test_runs__go_on_where_they_go_on),
           cmocka_unit_test(test_master__takes_any_story))

@@ -1,11 +1,11 @@
 // What the resource manager promises, with real processes.
+#include "support/mounts.h"
 #include "support/shim.h"
 
 #include "base/rng.h"
 #include "rm/rm.h"
 #include "sys/fs.h"
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -97,7 +97,7 @@ static bool has_line(struct world *w, int64_t token, const char *text)
 static void forget(struct world *w, int64_t token)
 {
     det_err err = {0};
-    assert_ok(rm_forget(w->rm, token, &err), &err);
+    assert_ok(rm_forget(w->rm, token, NULL, &err), &err);
 }
 
 static void test_start__tells_start_log_and_exit(void **state)
@@ -114,7 +114,7 @@ static void test_start__tells_start_log_and_exit(void **state)
     assert_int_equal(w->event.exit.code, 3);
     assert_string_equal(w->event.exit.why, "the task returned 3");
     assert_false(rm_find(w->rm, 7)->running);
-    assert_ok(rm_read_log(w->rm, 7, 0, &w->arena, &page, &err), &err);
+    assert_ok(task_log_read(rm_find(w->rm, 7)->dir, 0, &w->arena, &page, &err), &err);
     assert_true(str_eqz(page.lines.items[0].text, "given [0] 29400"));
     forget(w, 7);
     assert_null(rm_find(w->rm, 7));
@@ -131,7 +131,7 @@ static void test_start__tells_of_output_while_it_comes(void **state)
         while (!rm_next(w->rm, &w->event))
             wait_readable(rm_fd(w->rm));
     while (w->event.kind != RM_LOG || !has_line(w, 1, "first"));
-    write_bytes(arena_printf(&w->arena, "%s/go", rm_find(w->rm, 1)->dir), "", 0);
+    write_bytes(arena_printf(&w->arena, "%s/task/go", rm_find(w->rm, 1)->dir), "", 0);
     wait_event(w, RM_EXITED, 1);
     assert_true(has_line(w, 1, "second"));
 }
@@ -153,7 +153,7 @@ static void test_start__refuses_a_token_that_was_used(void **state)
     w->rm = open_root(w->root, 3);
     assert_int_equal(start_slots(w->rm, 5, 1, "echo x >> runs", &err), DET_ESTATE);
     struct buf runs = BUF_INIT(100);
-    assert_ok(fs_read(arena_printf(&w->arena, "%s/5/runs", w->root), &runs, &err), &err);
+    assert_ok(fs_read(arena_printf(&w->arena, "%s/5/task/runs", w->root), &runs, &err), &err);
     assert_string_equal(runs.ptr, "x\n");
     buf_done(&runs);
 }
@@ -282,7 +282,7 @@ static void test_kill__stops_kills_or_destroys(void **state)
         start(w->rm, 1 + i, "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done");
         wait_event(w, RM_STARTED, 1 + i);
         wait_until(has_line(w, 1 + i, "ready"));
-        assert_int_equal(rm_forget(w->rm, 1 + i, &err), DET_ESTATE);
+        assert_int_equal(rm_forget(w->rm, 1 + i, NULL, &err), DET_ESTATE);
         assert_ok(rm_kill(w->rm, 1 + i, hows[i], &err), &err);
         wait_event(w, RM_EXITED, 1 + i);
         assert_true(w->event.exit.asked);
@@ -329,7 +329,7 @@ static void test_shim__killed_is_told_and_leaves_nothing(void **state)
     assert_string_equal(w->event.exit.why, "the shim was killed");
     assert_int_equal(rm_slots(w->rm, &n)[0].token, 0);
     struct buf pid = BUF_INIT(32);
-    assert_ok(fs_read(arena_printf(&w->arena, "%s/1/stray", w->root), &pid, &err), &err);
+    assert_ok(fs_read(arena_printf(&w->arena, "%s/1/task/stray", w->root), &pid, &err), &err);
     assert_false(process_exists(strtol(pid.ptr, NULL, 10)));
     buf_done(&pid);
     rm_close(w->rm);
@@ -402,7 +402,7 @@ static void test_owner__is_told_what_ended_while_there_was_none(void **state)
     struct world *w = *state;
     det_err err = {0};
     int lock;
-    run_owner_and_kill_it(w->root, 1, 1, "until [ -e ../go ]; do sleep 0.01; done; exit 9", -1);
+    run_owner_and_kill_it(w->root, 1, 1, "until [ -e ../../go ]; do sleep 0.01; done; exit 9", -1);
     write_bytes(arena_printf(&w->arena, "%s/go", w->root), "", 0);
     const char *dir = arena_printf(&w->arena, "%s/1", w->root);
     wait_until(task_lock(dir, &lock, &err) == 0);
@@ -471,10 +471,11 @@ static void test_owner__killed_at_any_moment_nothing_runs_twice(void **state)
     mkdir(w->root, 0700);
     for (int round = 0; round < ROUNDS; round++) {
         int64_t first = 1 + round * N, after_us = (int64_t)rng_below(1, 2, (uint64_t)round, 30000);
-        run_owner_and_kill_it(w->root, first, N, "echo x >> ../runs.$(basename $PWD)", after_us);
+        run_owner_and_kill_it(w->root, first, N, "echo x >> ../../runs.$(basename ${PWD%/*})",
+                              after_us);
         struct rm *rm = w->rm = open_root(w->root, N);
         for (int i = 0; i < N; i++) // who lost its owner too early is started now
-            start_slots(rm, first + i, 0, "echo x >> ../runs.$(basename $PWD)", &err);
+            start_slots(rm, first + i, 0, "echo x >> ../../runs.$(basename ${PWD%/*})", &err);
         int n_exits[N] = {0};
         for (int n_exited = 0; n_exited < N;) {
             while (!rm_next(rm, &w->event))
@@ -504,7 +505,7 @@ static void test_zombies__there_are_none(void **state)
     struct world *w = *state;
     enum { N = 20, MANY = 100 };
     pid_t pids[MANY];
-    size_t n_before = proc_children(pids, MANY); // of managers that were closed
+    size_t n_before = proc_children(getpid(), pids, MANY); // of managers that were closed
     w->rm = open_root(w->root, N);
     for (int i = 1; i <= N; i++)
         start(w->rm, i, "sleep 1000 & exit 0");
@@ -513,7 +514,7 @@ static void test_zombies__there_are_none(void **state)
             wait_readable(rm_fd(w->rm));
         n_exited += w->event.kind == RM_EXITED;
     }
-    assert_int_equal(proc_children(pids, MANY), n_before);
+    assert_int_equal(proc_children(getpid(), pids, MANY), n_before);
 }
 
 static void test_full_disk__is_reported_and_leaves_nothing(void **state)
@@ -521,7 +522,7 @@ static void test_full_disk__is_reported_and_leaves_nothing(void **state)
     struct world *w = *state;
     det_err err = {0};
     mkdir(w->root, 0700);
-    if (mount("tmpfs", w->root, "tmpfs", 0, "size=256k") != 0) skip(); // needs root
+    if (!mount_small_disk(w->root, "size=256k")) skip(); // needs root
     const char *ballast = arena_printf(&w->arena, "%s/ballast", w->root);
     char *zeros = calloc(1, 256 << 10);
     write_bytes(ballast, zeros, 256 << 10);

@@ -1,12 +1,12 @@
 #include "storage/storage.h"
 #include "support/checkpoints.h"
+#include "support/mounts.h"
 
 #include "base/rng.h"
 #include "sys/clock.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -146,7 +146,7 @@ static void test_full_disk__loses_nothing(void **state)
     char disk[128];
     snprintf(disk, sizeof disk, "%s", temp_path("disk"));
     mkdir(disk, 0700);
-    if (mount("tmpfs", disk, "tmpfs", 0, "size=1m") < 0) {
+    if (!mount_small_disk(disk, "size=1m")) {
         print_message("skipped: a small disk can be mounted by root only\n");
         skip();
     }

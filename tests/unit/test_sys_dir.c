@@ -1,6 +1,10 @@
 #include "sys/dir.h"
 #include "support/files.h"
+#include "support/mounts.h"
+
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static void test_open__makes_missing_directories_if_asked(void **state)
@@ -85,6 +89,52 @@ static void test_remove__takes_all_but_what_links_lead_to(void **state)
     close(top);
 }
 
+// As a task may leave it: deeper than anybody has descriptors for, and closed against its owner.
+static void test_remove__takes_what_is_deep_and_closed(void **state)
+{
+    (void)state;
+    enum { DEPTH = 3000 };
+    det_err err = {0};
+    struct rlimit limit, small = {100, 100};
+    int top = -1, here = open(".", O_RDONLY | O_DIRECTORY);
+    assert_ok(dir_open(temp_path("deep"), DIR_CREATE, &top, &err), &err);
+    assert_int_equal(mkdirat(top, "tree", 0700), 0);
+    assert_int_equal(fchdir(top) || chdir("tree") || mkdir(".det-removed-0", 0700), 0);
+    for (int i = 0; i < DEPTH; i++)
+        assert_int_equal(mkdir("d", 0700) || chdir("d"), 0);
+    assert_int_equal(chmod(".", 0) || fchdir(here), 0);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    small.rlim_max = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &small);
+    assert_ok(dir_remove(top, "tree", &err), &err);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    assert_int_equal(faccessat(top, "tree", F_OK, 0), -1);
+    close(top);
+    close(here);
+}
+
+static void test_remove__leaves_what_is_mounted_inside(void **state)
+{
+    (void)state;
+    det_err err = {0};
+    int top = -1, fd = -1;
+    if (!make_own_mounts()) skip(); // needs root
+    assert_ok(dir_open(temp_path("mounted/tree/point"), DIR_CREATE, &fd, &err), &err);
+    close(fd);
+    assert_ok(dir_open(temp_path("mounted"), 0, &top, &err), &err);
+    assert_ok(dir_open(temp_path("elsewhere"), DIR_CREATE, &fd, &err), &err);
+    close(fd);
+    write_bytes(temp_path("elsewhere/kept"), "x", 1);
+    assert_int_equal(
+        mount(temp_path("elsewhere"), temp_path("mounted/tree/point"), NULL, MS_BIND, NULL), 0);
+    assert_int_equal(dir_remove(top, "tree", &err), DET_ESTATE);
+    assert_failed_with(&err, DET_ESTATE, "cannot remove 'point': something is mounted there");
+    assert_int_equal(access(temp_path("elsewhere/kept"), F_OK), 0);
+    assert_int_equal(umount(temp_path("mounted/tree/point")), 0);
+    assert_ok(dir_remove(top, "tree", &err), &err);
+    close(top);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +142,8 @@ int main(void)
         cmocka_unit_test(test_open_below__never_follows_links),
         cmocka_unit_test(test_list__is_sorted_and_knows_kinds),
         cmocka_unit_test(test_remove__takes_all_but_what_links_lead_to),
+        cmocka_unit_test(test_remove__takes_what_is_deep_and_closed),
+        cmocka_unit_test(test_remove__leaves_what_is_mounted_inside),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }

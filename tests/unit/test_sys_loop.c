@@ -1,6 +1,7 @@
 // What sys/loop.h promises.
 #include "support/files.h"
 
+#include "sys/clock.h"
 #include "sys/loop.h"
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -54,6 +55,32 @@ static void test_timers__run_in_the_order_of_their_time(void **state)
     loop_run(loop);
     const int expected[] = {4, 2, 0, 5, 1};
     assert_memory_equal(r.order, expected, sizeof expected);
+    loop_free(loop);
+}
+
+static void spin(void *ctx)
+{
+    (void)ctx;
+    for (int64_t end = clock_mono_us() + 3000; clock_mono_us() < end;) {
+    }
+}
+
+static void test_loop__counts_its_turns_by_their_length(void **state)
+{
+    (void)state;
+    struct record r;
+    struct loop *loop = start(&r);
+    struct loop_timer timer = {.fn = spin};
+    loop_timer_set(loop, &timer, 0);
+    while (timer.place)
+        loop_run_once(loop, -1);
+    const struct loop_times *t = loop_times(loop);
+    const struct loop_lengths *l = &t->elapsed;
+    assert_true(l->longest_us >= 3000 && l->total_us >= l->longest_us);
+    for (int i = 0; i < LOOP_N_BOUNDS; i++) // the long one is in no bucket that is too short for it
+        assert_true(l->n_within[i] <= t->n_turns - (loop_bounds_us[i] < 3000));
+    assert_true(t->used.longest_us > 0 &&
+                t->used.total_us <= l->total_us + 1000 * (int64_t)t->n_turns);
     loop_free(loop);
 }
 
@@ -142,6 +169,7 @@ static void test_unwatch__also_drops_events_that_are_waiting(void **state)
     loop_free(loop);
 }
 
-RUN_TESTS(cmocka_unit_test(test_timers__run_in_the_order_of_their_time),
+RUN_TESTS(cmocka_unit_test(test_loop__counts_its_turns_by_their_length),
+          cmocka_unit_test(test_timers__run_in_the_order_of_their_time),
           cmocka_unit_test(test_posts__of_all_threads_run_once),
           cmocka_unit_test(test_unwatch__also_drops_events_that_are_waiting))

@@ -63,14 +63,14 @@ static void test_open__a_zombie_has_ended(void **state)
     int fd, child;
     assert_ok(proc_spawn((const char *[]){"/bin/sleep", "1000", NULL}, -1, &child, &err), &err);
     pid_t pid;
-    assert_int_equal(proc_children(&pid, 1), 1);
+    assert_int_equal(proc_children(getpid(), &pid, 1), 1);
     assert_ok(proc_id_of(pid, &id, &err), &err);
     assert_true(proc_signal(child, SIGKILL));
     struct pollfd p = {.fd = child, .events = POLLIN};
     assert_int_equal(poll(&p, 1, 60000), 1);
     assert_int_equal(proc_open(&id, &fd, &err), DET_ENOTFOUND);
     proc_reap(child);
-    assert_int_equal(proc_children(&pid, 1), 0);
+    assert_int_equal(proc_children(getpid(), &pid, 1), 0);
     assert_false(proc_signal(child, SIGKILL));
     close(child);
 }
@@ -98,12 +98,12 @@ static void test_kill_marked__finds_all_and_only_those(void **state)
     setenv("DET_TEST_MARK", "another", 1);
     assert_ok(proc_spawn((const char *[]){"/bin/sleep", "1000", NULL}, -1, &other, &err), &err);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    proc_kill_marked(mark);
+    proc_kill_marked((const char *[]){"DET_TEST_MARK=nobody", mark, NULL});
     siginfo_t info;
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
         assert_int_equal(info.si_status, SIGKILL);
     pid_t pids[4];
-    assert_int_equal(proc_children(pids, 4), 1); // the other one
+    assert_int_equal(proc_children(getpid(), pids, 4), 1); // the other one
     assert_true(proc_signal(other, SIGKILL));
     struct pollfd p = {.fd = other, .events = POLLIN};
     assert_int_equal(poll(&p, 1, 60000), 1);

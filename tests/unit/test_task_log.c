@@ -56,7 +56,7 @@ static void test_log__shows_unfinished_lines_after_a_while(void **state)
     start(w, "printf loading; until [ -e go ]; do sleep 0.01; done; echo ' done'");
     wait_until(read_page(w, 0).lines.n == 1);
     assert_true(read_page(w, 0).lines.items[0].partial);
-    put_file(w, "go", "");
+    put_file(w, "task/go", "");
     finish(w);
     assert_lines(w, TASK_STDOUT, "loading done\n");
 }

@@ -64,6 +64,39 @@ static void test_reports__wait_for_a_master_that_is_away(void **state)
     fake_reset();
 }
 
+// A process that is being killed has its files for longer than it is seen.
+static void test_reports__wait_for_the_end_of_who_wrote_them(void **state)
+{
+    struct world *w = *state;
+    char byte;
+    int held[2];
+    fake_reset();
+    fake_start();
+    set_master(w, "alloc-token");
+    leave_journal(w);
+    assert_int_equal(pipe(held), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        det_err err = {0};
+        struct journal *j;
+        const char *path = arena_printf(&w->arena, "%s/metrics-1-2.journal", w->dir);
+        if (journal_open(path, &j, &err) || write(held[1], "", 1) != 1) _exit(1);
+        while (!has_line(w, TASK_STDOUT, "done\n"))
+            usleep(1000);
+        usleep(300000); // the shim has come to the reports meanwhile
+        _exit(0);
+    }
+    assert_int_equal(read(held[0], &byte, 1), 1);
+    run(w, "echo done");
+    waitpid(pid, NULL, 0);
+    fake_stop();
+    assert_int_equal(fake.n_heard, 2);
+    assert_false(has_journal(w));
+    fake_reset();
+    close(held[0]);
+    close(held[1]);
+}
+
 static void test_reports__that_nobody_wants_are_kept(void **state)
 {
     struct world *w = *state;
@@ -87,6 +120,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(reports__reach_the_master_before_the_exit_is_known),
         T(reports__wait_for_a_master_that_is_away),
+        T(reports__wait_for_the_end_of_who_wrote_them),
         T(reports__that_nobody_wants_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);

@@ -220,7 +220,7 @@ static void test_stop__waits_for_processes_that_outlive_their_rank(void **state)
 
 static const char daemon_script[] =
     "setsid sh -c 'setsid sh -c \"echo inner=\\$\\$; exec sleep 1000\" & echo outer=$$; "
-    "exec sleep 1000' & until grep -q inner log.*; do sleep 0.01; done; echo over";
+    "exec sleep 1000' & until grep -q inner ../log.*; do sleep 0.01; done; echo over";
 
 static void test_end__nothing_that_a_task_started_survives(void **state)
 {
@@ -294,7 +294,7 @@ static void test_shim__can_be_found_by_number_and_start(void **state)
 static void test_full_disk__hides_no_result(void **state)
 {
     struct world *w = *state;
-    if (mount("tmpfs", w->dir, "tmpfs", 0, "size=512k") != 0) skip(); // needs root
+    if (!mount_small_disk(w->dir, "size=512k")) skip(); // needs root
     w->spec.log_max_bytes = 64 << 20;
     run(w, "echo first; head -c 262144 /dev/zero > ballast; "
            "yes 0123456789012345678901234567890 | head -c 3000000; exit 4");
@@ -306,7 +306,7 @@ static void test_full_disk__hides_no_result(void **state)
 static void test_full_disk__the_log_goes_on_when_space_returns(void **state)
 {
     struct world *w = *state;
-    if (mount("tmpfs", w->dir, "tmpfs", 0, "size=512k") != 0) skip();
+    if (!mount_small_disk(w->dir, "size=512k")) skip();
     w->spec.log_max_bytes = 64 << 20;
     run(w, "head -c 400000 /dev/zero > ballast; "
            "yes 0123456789012345678901234567890 | head -c 300000; rm ballast; echo last");

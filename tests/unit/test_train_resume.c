@@ -294,7 +294,8 @@ static void test_resume__checkpoint_has_code_and_metadata(void **state)
     assert_has(r->checkpoint, "code/model_def.c", "model");
     assert_has(r->checkpoint, "code/parts/part.h", "part");
     assert_non_null(strstr(log.warning, "1 file of"));
-    assert_non_null(strstr(log.warning, "is too large for checkpoints: 'parts/data.bin'"));
+    assert_non_null(
+        strstr(log.warning, "is data or too large, and not in checkpoints: 'parts/data.bin'"));
     snprintf(command, sizeof command, "test $(cd '%s/code' && find . -type f | wc -l) = 2",
              r->checkpoint);
     assert_int_equal(system(command), 0);
@@ -315,7 +316,8 @@ static void test_resume__code_that_is_too_large_is_named(void **state)
     train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(1), .code_dir = code,
              .checkpoint_dir = temp_path("large-saved"), LOG_TO(&log));
     assert_non_null(strstr(log.warning, "5 files of"));
-    assert_non_null(strstr(log.warning, "are too large for checkpoints: '1', '2', '3' and 2 more"));
+    assert_non_null(strstr(
+        log.warning, "are data or too large, and not in checkpoints: '1', '2', '3' and 2 more"));
     det_trainer_free(t);
 }
 

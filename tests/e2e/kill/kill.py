@@ -54,7 +54,7 @@ class Run:
 
     def checkpoints(self):
         """Whole or not, oldest first."""
-        found = [p.parent for p in self.folder.glob('checkpoints/*/manifest.json')]
+        found = [p.parent for p in self.folder.glob('checkpoints/*/manifest.json') if not p.parent.is_symlink()]
         return sorted(found, key=lambda p: json.loads((p / 'manifest.json').read_text())['saved_us'])
 
     def unfinished(self):
