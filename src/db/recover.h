@@ -9,5 +9,6 @@
 // one that cannot, the rows that can be read do. Adds to the report what was found and lost.
 int salvage(sqlite3 *from, sqlite3 *to, struct buf *report, det_err *err);
 
-// SQLite does not see damage inside of a row. DET_ECORRUPT: there are rows that make no sense.
+// What SQLite does not see as damage. DET_ECORRUPT: there are rows that make no sense, or a table
+// or a column of today's schema has another name.
 int salvage_check(sqlite3 *sql, det_err *err);

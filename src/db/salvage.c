@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "db/log_write.h"
+#include "db/migrate.h"
 
 enum { MAX_PROBES = 4000 };
 
@@ -23,8 +24,8 @@ struct copying {
     char *sources;   // what to read for them
     char *backwards; // the order from the end: "a" DESC, ...
     sqlite3_stmt *insert;
-    int64_t n_rows, n_bad, n_probes;
-    int rc; // of the side that is written: ends everything
+    int64_t n_rows, n_bad, n_probes, n_absent; // absent: columns
+    int rc;                                    // of the side that is written: ends everything
 };
 
 // --- the rows
@@ -151,7 +152,7 @@ static int64_t count_rows(sqlite3 *sql, const char *table)
 }
 
 // A file of an older version lacks columns; their defaults are what bringing it up to date gives.
-static char *source_of(const struct copying *j, const char *column)
+static char *source_of(struct copying *j, const char *column)
 {
     char *known = sqlite3_mprintf("SELECT '\"%w\"' FROM pragma_table_info(?1) WHERE name = %Q",
                                   column, column);
@@ -159,6 +160,7 @@ static char *source_of(const struct copying *j, const char *column)
                                   " WHERE name = %Q",
                                   column);
     char *source = ask(j->from, known, j->table);
+    j->n_absent += !source;
     if (!source) source = ask(j->to, other, j->table);
     sqlite3_free(known);
     sqlite3_free(other);
@@ -263,13 +265,27 @@ static void say(const struct copying *j, bool whole, int64_t n_before, struct bu
     buf_addz(report, n_before ? "; others are lost\n" : "; the others are lost\n");
 }
 
+static bool is_there(const struct copying *j)
+{
+    char *answer = ask(j->from, "SELECT 1 FROM sqlite_schema WHERE name = ?1", j->table);
+    bool there = answer != NULL;
+    sqlite3_free(answer);
+    return there;
+}
+
+// An older version did not have all tables and columns.
+static bool is_old(sqlite3 *sql)
+{
+    int version = 0;
+    return !migrate_version(sql, &version, NULL) && migrate_is_old(version);
+}
+
 static int salvage_table(struct copying *j, struct buf *report, det_err *err)
 {
     int64_t n_before = count_rows(j->to, j->table);
     copying_open(j);
     if (!prepare_insert(j)) return sqlite_fail(j->to, sqlite3_errcode(j->to), err);
-    char *there = ask(j->from, "SELECT 1 FROM sqlite_schema WHERE name = ?1", j->table);
-    bool whole = there && replace_all(j);
+    bool there = is_there(j), whole = there && replace_all(j);
     if (there && !whole && !j->rc) {
         j->n_rows = j->n_bad = 0;
         if (j->has_numbers)
@@ -277,8 +293,7 @@ static int salvage_table(struct copying *j, struct buf *report, det_err *err)
         else
             read_from_both_ends(j);
     }
-    sqlite3_free(there);
-    if (there) say(j, whole, n_before, report);
+    if (there || !is_old(j->from)) say(j, whole, n_before, report);
     return j->rc ? sqlite_fail(j->to, j->rc, err) : 0;
 }
 
@@ -306,20 +321,34 @@ int salvage(sqlite3 *from, sqlite3 *to, struct buf *report, det_err *err)
     return code;
 }
 
+static int check_table(struct copying *j, bool old, det_err *err)
+{
+    copying_open(j);
+    bool there = is_there(j);
+    if (there) read_all(j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j->sources, j->table), NULL);
+    if (j->n_bad)
+        return det_fail(err, DET_ECORRUPT, "%lld records of the table %s make no sense",
+                        (long long)j->n_bad, j->table);
+    if (!old && (!there || j->n_absent))
+        return det_fail(err, DET_ECORRUPT, "%s %s cannot be found",
+                        there ? "columns of the table" : "the table", j->table);
+    return 0;
+}
+
 int salvage_check(sqlite3 *sql, det_err *err)
 {
-    sqlite3_stmt *s = list_tables(sql);
-    int code = 0;
-    while (!code && s && sqlite3_step(s) == SQLITE_ROW) {
+    sqlite3 *today = NULL; // an empty one, for what there should be
+    int rc = sqlite3_open(":memory:", &today);
+    int code = rc == SQLITE_OK ? migrate(today, 0, err) : sqlite_fail(today, rc, err);
+    sqlite3_stmt *s = code ? NULL : list_tables(today);
+    bool old = is_old(sql);
+    while (s && !code && sqlite3_step(s) == SQLITE_ROW) {
         struct copying j = {
-            .from = sql, .to = sql, .table = (const char *)sqlite3_column_text(s, 0)};
-        copying_open(&j);
-        read_all(&j, sqlite3_mprintf("SELECT %s FROM \"%w\"", j.sources, j.table), NULL);
-        if (j.n_bad)
-            code = det_fail(err, DET_ECORRUPT, "%lld records of the table %s make no sense",
-                            (long long)j.n_bad, j.table);
+            .from = sql, .to = today, .table = (const char *)sqlite3_column_text(s, 0)};
+        code = check_table(&j, old, err);
         copying_close(&j);
     }
     sqlite3_finalize(s);
+    sqlite3_close(today);
     return code;
 }

@@ -20,6 +20,7 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
         return det_fail(err, DET_ENOSPC, "the disk that holds the database is full");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+    case SQLITE_ERROR: // all statements are ours: what they name is not there any more
         code = DET_ECORRUPT;
         break;
     case SQLITE_CONSTRAINT:

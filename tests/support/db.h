@@ -7,6 +7,7 @@
 
 #include "db/db.h"
 #include "sys/dir.h"
+#include <sqlite3.h>
 #include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
@@ -79,4 +80,13 @@ static inline void must_run(struct db_tx *tx)
 {
     struct outcome o = run_tx(tx);
     if (o.code) fail_msg("%s", o.err.msg);
+}
+
+// By another program than ours, while no database is open.
+static inline void run_sql(const char *text)
+{
+    sqlite3 *sql;
+    assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sql);
 }

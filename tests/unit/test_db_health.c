@@ -392,6 +392,25 @@ static void test_damage__a_file_that_cannot_be_opened_is_taken_from_the_backup(v
     assert_int_equal(count_trials(), 100);
 }
 
+// Bytes of the schema itself: SQLite takes the file for whole.
+static void test_damage__a_table_that_lost_its_name_is_missed(void **state)
+{
+    (void)state;
+    fill(10);
+    db_stop();
+    run_sql("PRAGMA writable_schema = 1;"
+            "UPDATE sqlite_schema SET name = 'log_chunkz', tbl_name = 'log_chunkz',"
+            " sql = replace(sql, 'log_chunks', 'log_chunkz') WHERE tbl_name = 'log_chunks'");
+    struct db *other;
+    assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
+    const char *said = recover();
+    assert_non_null(strstr(said, "the table log_chunks cannot be found"));
+    assert_non_null(strstr(said, "log_chunks: damaged; 0 could be read"));
+    assert_non_null(strstr(said, "trials: 10, all"));
+    db_start();
+    assert_int_equal(count_trials(), 10);
+}
+
 static void test_damage__without_anything_there_is_no_way_back(void **state)
 {
     (void)state;
@@ -448,6 +467,7 @@ RUN_TESTS(DB_TEST(test_files__taken_away_are_noticed_before_the_next_acknowledge
           DB_TEST(test_damage__what_can_be_read_is_recovered),
           DB_TEST(test_damage__the_backup_has_what_cannot_be_read),
           DB_TEST(test_damage__a_file_that_cannot_be_opened_is_taken_from_the_backup),
+          DB_TEST(test_damage__a_table_that_lost_its_name_is_missed),
           DB_TEST(test_damage__without_anything_there_is_no_way_back),
           DB_TEST(test_backup__three_are_kept_and_none_without_a_change),
           DB_TEST(test_backup__is_made_while_others_write))

@@ -285,14 +285,6 @@ static void test_write__what_was_promised_survives_kill(void **state)
     }
 }
 
-static void run_sql(const char *text)
-{
-    sqlite3 *sql;
-    assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(sql);
-}
-
 static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **state)
 {
     (void)state;
