@@ -99,7 +99,7 @@ INLINE void FOLD_NAME(tile)(const enum fold_id id, const bool bf16, const struct
     FOLD_NAME(clear)(id, acc, w);
     for (; from < to; from += FOLD_BLOCK)
         FOLD_NAME(block)
-        (id, bf16, b, from, to - from < FOLD_BLOCK ? to : from + FOLD_BLOCK, at, w, acc);
+    (id, bf16, b, from, to - from < FOLD_BLOCK ? to : from + FOLD_BLOCK, at, w, acc);
     FOLD_NAME(merge_all)(id, out, acc, w);
 }
 
