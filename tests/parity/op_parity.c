@@ -1,122 +1,214 @@
-// Program op_parity: runs every case of the operation table and writes inputs, results and
-// gradients for op_parity.py to compare with torch. Output, per run: one line of JSON, then the
-// arrays it lists, raw and row-major.
-#include "support/op_cases.h"
+// Program op_parity: makes the calls that op_parity.py sends and answers with their results.
+//
+// A case is lines up to "end": statements of op_calls.h, and "show NAME" for what to answer with.
+// Behind the lines of from, borrow and write comes "data N" and N bytes. The answer to a case is,
+// for each shown tensor, a line "NAME TYPE [SHAPE] REQUIRES_GRAD" and its elements, row-major, or
+// "NAME none"; then "done". If a call failed it is the line "error CODE MESSAGE" alone. Each case
+// runs with one thread and with two; if the answers differ in a bit, it is "unstable" alone.
+#include "op_calls.h"
 
-static void write_array(det_tensor *t)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STATEMENTS = 64, MAX_NAMES = 64, MAX_LINE = 1024 };
+
+struct statement {
+    char text[MAX_LINE];
+    void *block; // malloc'd, of exactly the size of the data, so that a sanitizer sees its ends
+    void *data;  // the first element, in block
+    size_t n_bytes;
+};
+
+struct script {
+    struct statement *statement;
+    int n;
+};
+
+static _Noreturn void wrong_input(const char *what, const char *line)
 {
-    const void *data = det_data(t);
-    fwrite(data, 1, (size_t)t->numel * det_dtype_size((det_dtype)t->dtype), stdout);
+    fprintf(stderr, "op_parity: %s: '%s'\n", what, line);
+    exit(2);
 }
 
-static void describe(const char *key, const char *name, const det_tensor *t, bool *first)
+// "data OFFSET BYTES": what is behind it becomes the data of the last statement, OFFSET bytes into
+// a block. The offset takes borrowed memory off the alignment that malloc gives.
+static void read_data(struct statement *s, const char *line)
 {
-    printf("%s{\"what\": \"%s\", \"name\": \"%s\", \"dtype\": \"%s\", \"shape\": [",
-           *first ? "" : ", ", key, name, det_dtype_name((det_dtype)t->dtype));
-    for (int d = 0; d < t->ndim; d++)
-        printf("%s%lld", d ? ", " : "", (long long)t->shape[d]);
-    printf("]}");
-    *first = false;
+    size_t offset = 0;
+    if (sscanf(line, "data %zu %zu", &offset, &s->n_bytes) != 2) wrong_input("bad data", line);
+    s->block = malloc(offset + s->n_bytes + (offset + s->n_bytes == 0));
+    if (!s->block) wrong_input("no memory for", line);
+    s->data = (char *)s->block + offset;
+    if (fread(s->data, 1, s->n_bytes, stdin) != s->n_bytes) wrong_input("short", line);
 }
 
-static void print_header(const struct op_case *c, det_dtype dtype, enum case_layout layout,
-                         const char *error)
+// Reads one case. False at the end of the input.
+static bool read_script(struct script *script)
 {
-    printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"layout\": %d, \"shapes_only\": %s, \"error\": "
-           "\"%s\", "
-           "\"expr\": \"%s\", \"attrs\": \"%s\", \"letters\": {",
-           c->op->name, det_dtype_name(dtype), (int)layout, c->shapes_only ? "true" : "false",
-           error, c->expr, c->attr_text);
-    bool first = true;
-    for (int l = 'A'; l <= 'z'; l++)
-        if (c->letter[l]) {
-            printf("%s\"%c\": %lld", first ? "" : ", ", l, (long long)c->letter[l]);
-            first = false;
+    char line[MAX_LINE];
+    script->n = 0;
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        if (!strcmp(line, "end")) return true;
+        if (!strncmp(line, "data ", 5) && script->n > 0) {
+            read_data(&script->statement[script->n - 1], line);
+            continue;
         }
-    printf("}, \"arrays\": [");
+        if (script->n == MAX_STATEMENTS) wrong_input("too many statements", line);
+        struct statement *s = &script->statement[script->n++];
+        memset(s, 0, sizeof *s);
+        memcpy(s->text, line, sizeof line);
+    }
+    return false;
 }
 
-static bool run_case(const struct op_case *c, det_dtype dtype, enum case_layout layout,
-                     uint64_t seed)
+static void free_data(struct script *script)
 {
-    det_tensor *in[CASE_MAX_IN], *grad_out[NODE_MAX_OUT] = {0};
-    det_manual_seed(seed);
-    det_set_grad_enabled(false);
-    for (int i = 0; i < c->n_in; i++)
-        in[i] = case_input(c, i, dtype, layout, seed);
-    det_set_grad_enabled(true);
-    bool differentiable = c->op->backward != NULL;
-    for (int i = 0; i < c->n_in; i++)
-        if (differentiable && case_input_is_float(c, i)) det_requires_grad(in[i], true);
-    struct node *n = op_record(c->op, in, c->n_in, c->attr, NODE_ATTR_BYTES);
+    for (int i = 0; i < script->n; i++)
+        free(script->statement[i].block);
+}
+
+struct names {
+    struct named_tensor v[MAX_NAMES];
+    int n;
+};
+
+static void bind(struct names *names, const char *name, det_tensor *tensor)
+{
+    if (names->n == MAX_NAMES || strlen(name) >= sizeof names->v[0].name)
+        wrong_input("too many or too long names", name);
+    struct named_tensor *t = &names->v[names->n++];
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->tensor = tensor;
+}
+
+static void show(const struct names *names, const char *name, FILE *answer)
+{
+    det_tensor *t = NULL;
+    for (int k = 0; k < names->n; k++)
+        if (!strcmp(names->v[k].name, name)) t = names->v[k].tensor;
+    const void *data = t ? det_data(t) : NULL;
+    if (!t || (!data && det_numel(t) > 0)) {
+        fprintf(answer, "%s none\n", name);
+        return;
+    }
+    fprintf(answer, "%s %s [", name, det_dtype_name(det_dtype_of(t)));
+    for (int d = 0; d < det_ndim(t); d++)
+        fprintf(answer, "%s%lld", d ? "," : "", (long long)det_shape(t)[d]);
+    fprintf(answer, "] %d\n", det_has_requires_grad(t));
+    size_t bytes = (size_t)det_numel(t) * det_dtype_size(det_dtype_of(t));
+    if (bytes) fwrite(data, 1, bytes, answer);
+}
+
+static void run_statement(const struct statement *s, struct names *names, FILE *answer)
+{
+    char text[MAX_LINE], *word[CALL_MAX_WORDS], *save = NULL;
+    memcpy(text, s->text, sizeof text);
+    int n = 0, equals = -1;
+    for (char *w = strtok_r(text, " ", &save); w && n < CALL_MAX_WORDS;
+         w = strtok_r(NULL, " ", &save)) {
+        if (!strcmp(w, "=")) equals = n;
+        word[n++] = w;
+    }
+    if (n == 2 && !strcmp(word[0], "show")) {
+        show(names, word[1], answer);
+        return;
+    }
+    struct call c = {.known = names->v, .n_known = names->n, .data = s->data};
+    int function = equals + 1;
+    if (function >= n) wrong_input("no function", s->text);
+    c.n_out = equals < 0 ? 0 : equals;
+    for (int k = function + 1; k < n; k++) {
+        if (strchr(word[k], '='))
+            c.option[c.n_option++] = word[k];
+        else
+            c.arg[c.n_arg++] = word[k];
+    }
+    call_function(&c, word[function]);
+    for (int k = 0; k < c.n_out; k++)
+        bind(names, word[k], c.out[k]);
+}
+
+// Runs all statements; returns the answer, to be freed.
+static char *run_script(const struct script *script, int threads, size_t *size)
+{
+    char *text = NULL;
+    struct names names = {.n = 0};
     det_err err;
-    if (!n || det_check(&err)) {
-        if (!n) det_check(&err);
-        print_header(c, dtype, layout, err.msg);
-        printf("]}\n");
-        return err.code == DET_EDTYPE; // a type that the operation does not have is no failure
-    }
-    det_tensor *total = NULL;
-    for (int o = 0; o < n->n_out && n->tracked; o++) {
-        if (!n->out[o]->requires_grad) continue;
-        det_set_grad_enabled(false);
-        grad_out[o] = det_randn(DET_F64, n->out[o]->shape, n->out[o]->ndim);
-        grad_out[o] = det_to(grad_out[o], (det_dtype)n->out[o]->dtype);
-        det_set_grad_enabled(true);
-        det_tensor *part =
-            det_sum(det_mul(det_to(n->out[o], DET_F64), det_to(grad_out[o], DET_F64)));
-        total = total ? det_add(total, part) : part;
-    }
-    if (total) det_backward(total);
-    for (int i = 0; i < c->n_in; i++)
-        if (total && in[i] && case_input_is_float(c, i) && !det_grad(in[i]))
-            det_raise(DET_ESTATE, "no gradient for %s", c->name[i]);
+    FILE *answer = open_memstream(&text, size);
+    if (!answer) wrong_input("no memory for", "the answer");
+    det_set_threads(threads);
+    det_manual_seed(1);
+    det_set_grad_enabled(true);
+    det_scope_begin();
+    for (int i = 0; i < script->n; i++)
+        run_statement(&script->statement[i], &names, answer);
     if (det_check(&err)) {
-        print_header(c, dtype, layout, err.msg);
-        printf("]}\n");
-        return false;
+        rewind(answer);
+        fprintf(answer, "error %s %s\n", det_err_name(err.code), err.msg);
+    } else {
+        fprintf(answer, "done\n");
     }
-    print_header(c, dtype, layout, "");
-    bool first = true;
-    for (int i = 0; i < c->n_in; i++)
-        if (in[i]) describe("in", c->name[i], in[i], &first);
-    for (int o = 0; o < n->n_out; o++)
-        describe("out", "", n->out[o], &first);
-    for (int o = 0; o < n->n_out; o++)
-        if (grad_out[o]) describe("grad_out", "", grad_out[o], &first);
-    for (int i = 0; i < c->n_in; i++)
-        if (in[i] && det_grad(in[i])) describe("grad_in", c->name[i], det_grad(in[i]), &first);
-    printf("]}\n");
-    for (int i = 0; i < c->n_in; i++)
-        if (in[i]) write_array(in[i]);
-    for (int o = 0; o < n->n_out; o++)
-        write_array(n->out[o]);
-    for (int o = 0; o < n->n_out; o++)
-        if (grad_out[o]) write_array(grad_out[o]);
-    for (int i = 0; i < c->n_in; i++)
-        if (in[i] && det_grad(in[i])) write_array(det_grad(in[i]));
-    return true;
+    det_scope_end();
+    fclose(answer);
+    return text;
+}
+
+// Data that a call could write to is put back before the second run.
+static char *saved_data(const struct script *script)
+{
+    size_t n = 0;
+    for (int i = 0; i < script->n; i++)
+        n += script->statement[i].n_bytes;
+    char *copy = malloc(n + 1), *at = copy;
+    if (!copy) wrong_input("no memory for", "a copy of the data");
+    for (int i = 0; i < script->n; i++) {
+        if (script->statement[i].n_bytes)
+            memcpy(at, script->statement[i].data, script->statement[i].n_bytes);
+        at += script->statement[i].n_bytes;
+    }
+    return copy;
+}
+
+static void restore_data(const struct script *script, const char *copy)
+{
+    for (int i = 0; i < script->n; i++) {
+        if (script->statement[i].n_bytes)
+            memcpy(script->statement[i].data, copy, script->statement[i].n_bytes);
+        copy += script->statement[i].n_bytes;
+    }
+}
+
+static void answer_case(const struct script *script)
+{
+    size_t n_one = 0, n_two = 0;
+    char *copy = saved_data(script);
+    char *one = run_script(script, 1, &n_one);
+    restore_data(script, copy);
+    char *two = run_script(script, 2, &n_two);
+    if (n_one == n_two && !memcmp(one, two, n_one))
+        fwrite(one, 1, n_one, stdout);
+    else
+        puts("unstable");
+    fflush(stdout);
+    free(copy);
+    free(one);
+    free(two);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    const char *only = argc > 2 ? argv[2] : NULL;
-    static const det_dtype dtypes[] = {DET_F32, DET_F64, DET_BF16};
-    int failures = 0;
-    for (int i = 0; i < n_ops; i++) {
-        if (only && strcmp(only, op_table[i]->name)) continue;
-        for (const char *const *text = op_table[i]->cases; text && *text; text++)
-            for (uint64_t seed = 1; seed <= rounds; seed++)
-                for (int v = 0; v < 3 * N_LAYOUTS; v++) {
-                    struct op_case c;
-                    case_parse(&c, op_table[i], *text, seed);
-                    enum case_layout layout = (enum case_layout)(v % N_LAYOUTS);
-                    if (c.dense_only && layout != LAYOUT_DENSE) continue;
-                    det_scope_begin();
-                    failures += !run_case(&c, dtypes[v / N_LAYOUTS], layout, seed);
-                    det_scope_end();
-                }
+    if (argc > 1 && !strcmp(argv[1], "--list")) {
+        call_list();
+        return 0;
     }
-    return failures != 0;
+    struct script script = {.statement = calloc(MAX_STATEMENTS, sizeof *script.statement)};
+    if (!script.statement) wrong_input("no memory for", "a case");
+    while (read_script(&script)) {
+        answer_case(&script);
+        free_data(&script);
+    }
+    free(script.statement);
+    return 0;
 }

@@ -1,0 +1,164 @@
+"""What may differ from torch, and why: the only list. docs/parity.md shows it; op_parity.py compares the two.
+
+An entry says for which operations, for which kind of difference (see Outcome in op_parity.py) and when it
+holds; `when` gets the case and the text of the difference. An entry that explains nothing in a long run is
+reported, so the list only shrinks.
+"""
+import re
+
+from op_draw import INTS
+from op_stand_in import NORMS
+
+LOSSES = ('mse_loss l1_loss smooth_l1_loss huber_loss bce_loss bce_with_logits_loss kl_div_loss hinge_embedding_loss '
+          'margin_ranking_loss cosine_embedding_loss').split()
+CONVOLUTIONS = ('conv1d', 'conv2d', 'conv_transpose2d', 'conv2d relu', 'conv2d max_pool2d', 'conv2d relu max_pool2d',
+                'conv2d max_pool2d relu')
+POOLS = ('max_pool2d', 'avg_pool2d', 'adaptive_avg_pool2d', 'adaptive_max_pool2d', 'interpolate')
+RECURRENT = ('rnn_tanh', 'rnn_relu', 'gru', 'lstm')
+PLACE_IN_VECTOR = ('elu', 'selu', 'relu6', 'hardtanh', 'hardswish')
+
+
+class Accepted:
+    def __init__(self, what, ops, kind, reason, when=lambda case, text: True):
+        self.what, self.ops, self.kind, self.reason, self.when = what, tuple(ops), kind, reason, when
+        self.count = 0
+
+    def explains(self, case, outcome):
+        return case.op in self.ops and re.fullmatch(self.kind, outcome.kind) and self.when(case, outcome.text)
+
+
+def types(case):
+    return {given.dtype for given in case.inputs}
+
+
+def mixed(case):
+    return len(types(case)) > 1
+
+
+def has_integers(case):
+    return bool(types(case) & set(INTS))
+
+
+def says(pattern):
+    return lambda case, text: re.search(pattern, text)
+
+
+def few(text):
+    """Whether at most three elements differ, or one of a thousand."""
+    found = re.search(r'differs in (\d+) of (\d+)', text)
+    return found and int(found[1]) <= max(3, int(found[2]) // 1000)
+
+
+ACCEPTED = [
+    # --- constants and formulas of torch
+    Accepted('numbers near 0', ['elu', 'selu'], 'values|gradient', 'torch computes exp(x) - 1, which is 0; det expm1(x), which is x',
+             lambda c, t: c.tags & {'tiny', 'mixed', 'wide', 'border'}),
+    Accepted('numbers far below 0', ['gelu_tanh'], 'values', 'torch computes 1 + tanh(u), which is 0; det a sigmoid, which is tiny'),
+    Accepted('gradient of large numbers and of infinity', ['softsign'], 'gradient',
+             'torch subtracts two nearly equal terms; det has the closed form',
+             lambda c, t: c.tags & {'huge', 'inf', 'wide', 'mixed', 'border', 'nan'}),
+    Accepted('smallest integer', ['softsign'], 'values', "its absolute value overflows in torch",
+             lambda c, t: 'ints_limits' in c.tags),
+    Accepted('gradient of NaN, and of hardswish at 3', PLACE_IN_VECTOR, 'gradient',
+             'in torch it depends on the place in memory: vectors and the rest behind them are computed differently',
+             lambda c, t: c.tags & {'nan', 'mixed', 'ties', 'border'}),
+    Accepted('minus infinity', ['hardswish'], 'values', 'torch computes -inf * 0 = NaN; det the limit, 0',
+             lambda c, t: c.tags & {'inf', 'mixed'}),
+    Accepted('gradient next to integers or bool', ['atan2', 'pow'], 'gradient|refused by torch',
+             "torch's backward computes in the type of the other argument, where squares overflow and bool cannot be negated",
+             lambda c, t: has_integers(c)),
+    Accepted('gradient of powers below 1 at 0', ['norm', 'norm_over'], 'gradient', 'torch computes 0 * inf = NaN; det 0'),
+    Accepted('a product that overflows or vanishes on the way', ['prod', 'prod_over'], 'values',
+             'it depends on the order in which factors are multiplied',
+             lambda c, t: c.tags & {'inf', 'huge', 'mixed', 'tiny', 'wide', 'border'}),
+    Accepted('gradient where factors are infinite or NaN', ['prod', 'prod_over'], 'gradient',
+             'torch divides the product by the factor; det multiplies the others',
+             lambda c, t: c.tags & {'inf', 'nan', 'huge', 'mixed', 'tiny', 'wide'}),
+    Accepted('gradient of equal numbers', ['std', 'std_over'], 'gradient', 'rounding decides whether the deviation is 0, which has no gradient',
+             lambda c, t: any(view[0] == 'expand' for view in c.inputs[0].views)),
+    Accepted('many numbers in f64', ['var', 'std', 'var_over', 'std_over'], 'values|gradient',
+             'torch updates mean and variance with every number, which loses two more digits', lambda c, t: 'f64' in types(c) and c.long),
+    Accepted('gradient of a single NaN', ['max_over', 'min_over'], 'gradient', 'over no dims: torch counts no largest element, det one',
+             lambda c, t: 'nan' in t),
+    Accepted('logits of 1e30', ['cross_entropy'], 'values|gradient', 'det keeps log(sum(exp(x))) as one number of f64, 16 digits',
+             lambda c, t: c.tags & {'huge', 'mixed'}),
+    Accepted('gradient of saturated units in f64', RECURRENT, 'gradient', '1 - y * y has few digits where y is near 1',
+             lambda c, t: 'f64' in types(c) and 'wide' in c.tags),
+    Accepted('scores that are all -infinity', ['attention'], 'gradient',
+             'to det such a query sees no key and passes no gradient; in torch it is NaN', lambda c, t: 'inf' in c.tags),
+    Accepted('gradient of vectors shorter than eps', ['cosine_similarity'], 'gradient',
+             'torch goes on as if they were not divided by eps; det has the derivative of what is computed'),
+    Accepted('probabilities near 0', ['bce_loss'], 'values|gradient', 'torch computes log(1 - x), which is 0; det log1p(-x), which is -x',
+             lambda c, t: 'unit_border' in c.tags),
+    Accepted('infinite logits', ['bce_with_logits_loss'], 'values|gradient',
+             'infinity - infinity on one side or the other: NaN or infinity', lambda c, t: c.tags & {'inf', 'mixed'}),
+    Accepted('large numbers that are nearly equal', ['group_norm'], 'values|gradient',
+             'torch computes the variance as E[x * x] - E[x] * E[x], which is rounding alone; det from the distances',
+             lambda c, t: c.tags & {'huge', 'wide', 'mixed', 'border'}),
+    Accepted('gradient of infinite inputs', ['linear relu'], 'gradient',
+             "NaN or infinity: in torch it depends on the number of threads", lambda c, t: c.tags & {'inf', 'mixed'}),
+    Accepted('infinity next to a pixel', ['interpolate'], 'values|gradient',
+             'whether 0 * infinity counts depends on how positions are rounded', lambda c, t: c.tags & {'inf', 'mixed'}),
+    Accepted('nearest pixel in bf16', ['interpolate'], 'values|gradient', 'torch computes positions in bf16',
+             lambda c, t: 'bf16' in types(c)),
+    Accepted('gradient of a few units that are 0 but for rounding', [o for o in (*CONVOLUTIONS, *NORMS, 'linear relu') if 'relu' in o],
+             'gradient', 'rounding decides whether such a unit is on', lambda c, t: few(t)),
+    Accepted('which pixel wins in bf16, or next to a much larger bias', [o for o in CONVOLUTIONS if 'pool' in o], 'gradient',
+             'det picks the largest before it adds the bias and rounds to bf16, torch after',
+             lambda c, t: 'bf16' in types(c) or c.tags & {'tiny', 'wide', 'mixed', 'huge'}),
+    Accepted('padding a dim away', ['pad'], 'refused by torch', 'torch refuses sizes that are 0 on the way',
+             says('negative output size')),
+
+    # --- types
+    Accepted('indices of other types, if there are none', ['gather', 'scatter_add', 'index_select', 'embedding'], 'refused by det',
+             'torch does not look at the type of nothing', says('wants i64')),
+    Accepted('integers', ('conv2d relu',), 'refused by torch', 'torch has no loop for them with dilation',
+             says("slow_conv.* not implemented for '(Long|Int|Byte)'")),
+    Accepted('integers', CONVOLUTIONS + POOLS + RECURRENT + NORMS + ('attention', 'dropout', 'dropout_channels', 'softmax',
+             'log_softmax', 'cosine_similarity', 'matmul', 'linear', 'linear relu', 'linear gelu', *LOSSES), 'refused by det',
+             'operations of networks are for floats; torch has some of them for integers',
+             lambda c, t: has_integers(c) and 'DET_EDTYPE' in t or re.search('(i64|i32|u8|bool), wants floats', t)),
+    Accepted('integers', ['hinge_embedding_loss'], 'type|values', 'torch rounds the margin to an integer; det gives f32',
+             lambda c, t: has_integers(c)),
+    Accepted('targets of u8', ['margin_ranking_loss'], 'values|gradient', 'torch negates them in u8: -1 is 255',
+             lambda c, t: has_integers(c)),
+    Accepted('pos_weight of integers', ['bce_with_logits_loss'], 'values|gradient', 'torch computes 0 - 1 = 255 of u8',
+             lambda c, t: has_integers(c)),
+    Accepted('different types', (*LOSSES, *NORMS, *CONVOLUTIONS, 'matmul', 'linear', 'linear relu', 'linear gelu', 'attention',
+             *RECURRENT),
+             'type|refused by torch|refused by det',
+             'det promotes or refuses; torch does either, takes the type of one argument, or fails in backward',
+             lambda c, t: mixed(c)),
+    Accepted('u8 as a condition', ['where', 'masked_fill'], 'refused by det', 'torch warns that it will refuse it', says('wants bool')),
+
+    # --- shapes
+    Accepted('weights of other shapes', ('linear', 'linear relu', 'linear gelu', *NORMS), 'refused by det',
+             'torch looks at the number of elements only, or broadcasts', says('weight is|bias is|running_')),
+    Accepted('a group of one number', ['group_norm'], 'refused by torch', 'it has no variance; det gives the bias',
+             says('more than 1 value')),
+    Accepted('empty batch', ['group_norm', 'conv_transpose2d', 'batch_norm max_pool2d', 'batch_norm relu max_pool2d'],
+             'refused by torch|refused by det', "torch's backward fails, or torch checks less or more", says('batch size|output_padding|empty result')),
+    Accepted('a number as an index of a vector, or the reverse', ['gather', 'scatter_add', 'nll_loss'], 'refused by det',
+             'torch takes a number for a vector of one element', says('does not fit|wants \\(N, classes')),
+    Accepted('five dims', ['adaptive_avg_pool2d', 'adaptive_max_pool2d'], 'refused by det',
+             'det wants (N, C, H, W) or (C, H, W)', says('wants \\(N, C, H, W\\)')),
+]
+
+NOT_DRAWN = [
+    ('index_select of a number by several indices', 'torch writes behind its result'),
+    ('clamp and hardtanh of u8 between negative limits', 'torch takes -1 for 255'),
+    ('fmod and remainder of integers by -1', 'torch crashes if the other one is the smallest integer; det gives 0'),
+    ('clamp between NaN', 'torch gives NaN, det ignores the limit'),
+    ('NaN and infinity in weights of convolutions and norms, and in what attention hides',
+     '0 times NaN: it depends on how the sum is made whether it counts'),
+    ('conversion of floats that do not fit the integer type', 'C++ leaves the result undefined; that det does not crash is checked'),
+    ('rnn_relu in bf16, gradients', 'rounding decides which units are on'),
+]
+
+
+def markdown():
+    lines = ['| operations | what | reason |', '|---|---|---|']
+    lines += [f"| {', '.join(e.ops)} | {e.what} | {e.reason} |" for e in ACCEPTED]
+    lines += ['', '| not drawn | reason |', '|---|---|']
+    lines += [f'| {what} | {reason} |' for what, reason in NOT_DRAWN]
+    return '\n'.join(lines) + '\n'
