@@ -1,4 +1,5 @@
 // Unit warn.c: warnings of a thread, each place once.
+#include "base/str.h"
 #include "tensor/node.h"
 
 #include <stdarg.h>
@@ -16,7 +17,7 @@ det_warning_handler det_set_warning_handler(det_warning_handler handler)
 static bool is_new(struct tape *t, const char *place)
 {
     for (int i = 0; i < t->n_warned; i++)
-        if (!strcmp(t->warned[i], place)) return false;
+        if (str_eqz(str_from(place), t->warned[i])) return false;
     if (t->n_warned == MAX_PLACES) return false;
     t->warned = xrealloc(t->warned, (size_t)(t->n_warned + 1) * sizeof *t->warned);
     t->warned[t->n_warned++] = xstrdup(place);

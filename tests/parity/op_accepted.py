@@ -43,6 +43,12 @@ def says(pattern):
     return lambda case, text: re.search(pattern, text)
 
 
+def few(text):
+    """Whether at most three elements differ, or one of a thousand."""
+    found = re.search(r'differs in (\d+) of (\d+)', text)
+    return found and int(found[1]) <= max(3, int(found[2]) // 1000)
+
+
 ACCEPTED = [
     # --- constants and formulas of torch
     Accepted('numbers near 0', ['elu', 'selu'], 'values|gradient', 'torch computes exp(x) - 1, which is 0; det expm1(x), which is x',
@@ -95,6 +101,8 @@ ACCEPTED = [
              'whether 0 * infinity counts depends on how positions are rounded', lambda c, t: c.tags & {'inf', 'mixed'}),
     Accepted('nearest pixel in bf16', ['interpolate'], 'values|gradient', 'torch computes positions in bf16',
              lambda c, t: 'bf16' in types(c)),
+    Accepted('gradient of a few units that are 0 but for rounding', [o for o in (*CONVOLUTIONS, *NORMS, 'linear relu') if 'relu' in o],
+             'gradient', 'rounding decides whether such a unit is on', lambda c, t: few(t)),
     Accepted('which pixel wins in bf16, or next to a much larger bias', [o for o in CONVOLUTIONS if 'pool' in o], 'gradient',
              'det picks the largest before it adds the bias and rounds to bf16, torch after',
              lambda c, t: 'bf16' in types(c) or c.tags & {'tiny', 'wide', 'mixed', 'huge'}),
