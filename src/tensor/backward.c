@@ -30,9 +30,11 @@ static det_tensor *private_copy(det_tensor *g)
     return c;
 }
 
+// In the same order: what it came from will want it so again.
 static det_tensor *converted(det_tensor *g, det_dtype dtype)
 {
-    det_tensor *c = tensor_new(dtype, g->shape, g->ndim);
+    enum tensor_order order = tensor_is_channels_last(g) ? CHANNELS_LAST : ROW_MAJOR;
+    det_tensor *c = tensor_new_ordered(dtype, g->shape, g->ndim, order);
     if (c) ew_copy(c, g);
     tensor_release(g);
     return c;

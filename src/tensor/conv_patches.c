@@ -24,8 +24,7 @@ bool patches_fit(const struct conv *s)
     const struct bf16_unit *unit = bf16_unit();
     bool plain = s->groups == 1 && s->sh == 1 && s->sw == 1 && s->dh == 1 && s->dw == 1;
     return unit && plain && s->ph < s->kh && s->pw < s->kw && patch_size(s) >= MIN_K &&
-           s->kh * s->kw * s->oc >= MIN_K &&
-           (unit->speed > WINOGRAD_SAVES || !winograd_fits(s));
+           s->kh * s->kw * s->oc >= MIN_K && (unit->speed > WINOGRAD_SAVES || !winograd_fits(s));
 }
 
 // --- patches
@@ -115,8 +114,8 @@ static uint16_t *kernels_of(const struct conv *s, const float *w, bool turned)
     for (int64_t o = 0; o < s->oc; o++)
         for (int64_t c = 0; c < s->c; c++)
             for (int64_t tap = 0; tap < taps; tap++) {
-                int64_t at = turned ? (c * taps + taps - 1 - tap) * s->oc + o
-                                    : (o * taps + tap) * s->c + c;
+                int64_t at =
+                    turned ? (c * taps + taps - 1 - tap) * s->oc + o : (o * taps + tap) * s->c + c;
                 to[at] = f32_to_bf16(w[(o * s->c + c) * taps + tap]);
             }
     return to;

@@ -204,6 +204,7 @@ det_tensor *tensor_new_ordered(det_dtype dtype, const int64_t *shape, int ndim,
 // t in that type and order: t itself with another reference, or a copy. Release it.
 det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order order);
 bool tensor_is_dense_in_some_order(const det_tensor *t);
+bool tensor_is_channels_last(const det_tensor *t);
 
 static inline bool tensor_is_row_major(const det_tensor *t)
 {

@@ -108,7 +108,7 @@ const struct op op_batch_norm_relu = {.name = "batch_norm_relu",
 
 static bool can_be_pooled(const det_tensor *x)
 {
-    return x->dtype == DET_F32 && x->ndim == 4 && x->shape[2] % 2 == 0 && x->shape[3] % 2 == 0;
+    return x->dtype != DET_F64 && x->ndim == 4 && x->shape[2] % 2 == 0 && x->shape[3] % 2 == 0;
 }
 
 static int batch_norm_pool_infer(struct node *n)
@@ -123,7 +123,7 @@ static int batch_norm_pool_infer(struct node *n)
     a->relu = a->pooled = true;
     header_free(n->out[--n->n_out]); // that of the relu
     int64_t shape[] = {x->shape[0], x->shape[1], x->shape[2] / 2, x->shape[3] / 2};
-    return node_out_channels_last(n, DET_F32, shape);
+    return node_out_channels_last(n, (det_dtype)x->dtype, shape);
 }
 
 static const char *const batch_norm_pool_cases[] = {

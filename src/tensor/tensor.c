@@ -58,7 +58,7 @@ static bool dense_in_order(const det_tensor *t, const int *order)
 
 static const int channels_last[] = {0, 2, 3, 1};
 
-static bool tensor_is_channels_last(const det_tensor *t)
+bool tensor_is_channels_last(const det_tensor *t)
 {
     return t->ndim == 4 && dense_in_order(t, channels_last);
 }

@@ -71,7 +71,7 @@ static void test_pth__keeps_tensors_of_every_type_and_shape(void **state)
     det_value *v = det_value_list();
     for (int d = 0; d < DET_N_DTYPES; d++) {
         det_dtype dtype = (det_dtype)d;
-        det_value_push(v, det_value_tensor(det_arange(dtype, 0, 2, 1)));
+        det_value_push(v, det_value_tensor(det_to(det_arange(DET_I64, 0, 2, 1), dtype)));
         det_value_push(v, det_value_tensor(det_full(dtype, DET_SCALAR, 1)));
         det_value_push(v, det_value_tensor(det_zeros(dtype, DET_DIMS(0))));
         det_value_push(v, det_value_tensor(det_zeros(dtype, DET_DIMS(3, 0, 2))));

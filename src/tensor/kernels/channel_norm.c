@@ -155,12 +155,14 @@ INLINE void backward_as(const struct channel_norm *from, const bool bf16, const 
 // --- pooled
 
 // The four pixels of a window of 2 x 2, LANES or fewer channels of them, from the first one on.
-INLINE void load_window(const float *x, int64_t c, int64_t line, const int width, vf *v)
+INLINE void load_window(const struct channel_norm *k, const bool bf16, int64_t at, const int width,
+                        vf *v)
 {
-    v[0] = vf_load_n(x, width);
-    v[1] = vf_load_n(x + c, width);
-    v[2] = vf_load_n(x + line * c, width);
-    v[3] = vf_load_n(x + line * c + c, width);
+    const int64_t line = k->pooled_line * k->c;
+    v[0] = vf_load_some(k->x, bf16, at, width);
+    v[1] = vf_load_some(k->x, bf16, at + k->c, width);
+    v[2] = vf_load_some(k->x, bf16, at + line, width);
+    v[3] = vf_load_some(k->x, bf16, at + line + k->c, width);
 }
 
 // What the channels from j on need of a window: its place in x and in what is pooled.
@@ -168,11 +170,11 @@ struct norm_window {
     int64_t in, out, j;
 };
 
-INLINE void forward_window(const struct channel_norm *k, const struct norm_window at,
-                           const int width)
+INLINE void forward_window(const struct channel_norm *k, const bool bf16,
+                           const struct norm_window at, const int width)
 {
     vf v[4];
-    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    load_window(k, bf16, at.in, width, v);
     const vf mean = vf_load_n(k->mean + at.j, width), scale = vf_load_n(k->scale + at.j, width);
     const vf bias = vf_load_n(k->bias + at.j, width);
     vf best = (v[0] - mean) * scale + bias;
@@ -184,67 +186,68 @@ INLINE void forward_window(const struct channel_norm *k, const struct norm_windo
         best = vf_select(wins, y, best);
         winner = (wins & i) | (winner & ~wins);
     }
-    vf_store_n((float *)k->y + at.out, vf_select(best <= 0, (vf){0}, best), width);
+    vf_store_some(k->y, bf16, at.out, vf_select(best <= 0, (vf){0}, best), width);
     vi_store_bytes(k->winner + at.out, winner, width);
 }
 
 // Gradient before the relu, of the winner.
-INLINE vf window_grad(const struct channel_norm *k, const struct norm_window at, const int width)
+INLINE vf window_grad(const struct channel_norm *k, const bool bf16, const struct norm_window at,
+                      const int width)
 {
-    const vf y = vf_load_n((const float *)k->y + at.out, width);
-    return vf_select(y <= 0, (vf){0}, vf_load_n((const float *)k->g + at.out, width));
+    const vf y = vf_load_some(k->y, bf16, at.out, width);
+    return vf_select(y <= 0, (vf){0}, vf_load_some(k->g, bf16, at.out, width));
 }
 
-INLINE void sums_window(const struct channel_norm *k, const struct norm_window at, const int width,
-                        float *sum_g, float *sum_gx)
+INLINE void sums_window(const struct channel_norm *k, const bool bf16, const struct norm_window at,
+                        const int width, float *sum_g, float *sum_gx)
 {
     vf v[4];
-    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    load_window(k, bf16, at.in, width, v);
     const vi winner = vi_load_bytes(k->winner + at.out);
     vf x = v[0];
     UNROLL(3)
     for (int i = 1; i < 4; i++)
         x = vf_select(winner == i, v[i], x);
-    const vf g = window_grad(k, at, width);
+    const vf g = window_grad(k, bf16, at, width);
     vf_store_n(sum_g + at.j, vf_load_n(sum_g + at.j, width) + g, width);
     const vf gx = g * (x - vf_load_n(k->mean + at.j, width));
     vf_store_n(sum_gx + at.j, vf_load_n(sum_gx + at.j, width) + gx, width);
 }
 
-INLINE void backward_window(const struct channel_norm *k, const struct norm_window at,
-                            const int width)
+INLINE void backward_window(const struct channel_norm *k, const bool bf16,
+                            const struct norm_window at, const int width)
 {
     vf v[4];
-    load_window((const float *)k->x + at.in, k->c, k->pooled_line, width, v);
+    load_window(k, bf16, at.in, width, v);
     const vi winner = vi_load_bytes(k->winner + at.out);
-    const vf g = window_grad(k, at, width) * vf_load_n(k->scale + at.j, width);
+    const vf g = window_grad(k, bf16, at, width) * vf_load_n(k->scale + at.j, width);
     const vf mean = vf_load_n(k->mean + at.j, width), shift = vf_load_n(k->shift + at.j, width);
     const vf slope = vf_load_n(k->slope + at.j, width);
-    float *gx = (float *)k->gx + at.in;
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
         const vf of_g = vf_select(winner == i, g, (vf){0});
-        float *to = gx + (i / 2 * k->pooled_line + i % 2) * k->c;
+        const int64_t to = at.in + (i / 2 * k->pooled_line + i % 2) * k->c;
         const vf of_x = vf_select(slope != 0, slope * (v[i] - mean), (vf){0}); // see backward_as()
-        vf_store_n(to, of_g + shift + of_x, width);
+        vf_store_some(k->gx, bf16, to, of_g + shift + of_x, width);
     }
 }
 
 enum pooled_pass { POOLED_FORWARD, POOLED_SUMS, POOLED_BACKWARD };
 
 INLINE void pooled_window(const enum pooled_pass pass, const struct channel_norm *k,
-                          const struct norm_window at, const int width, float *sum_g, float *sum_gx)
+                          const bool bf16, const struct norm_window at, const int width,
+                          float *sum_g, float *sum_gx)
 {
     if (pass == POOLED_FORWARD)
-        forward_window(k, at, width);
+        forward_window(k, bf16, at, width);
     else if (pass == POOLED_SUMS)
-        sums_window(k, at, width, sum_g, sum_gx);
+        sums_window(k, bf16, at, width, sum_g, sum_gx);
     else
-        backward_window(k, at, width);
+        backward_window(k, bf16, at, width);
 }
 
-INLINE void pooled_lines(const enum pooled_pass pass, const struct channel_norm *k, int64_t row,
-                         float *few_g, float *few_gx)
+INLINE void pooled_lines(const enum pooled_pass pass, const struct channel_norm *k, const bool bf16,
+                         int64_t row, float *few_g, float *few_gx)
 {
     const int64_t c = k->c, line = k->pooled_line;
     struct norm_window at = {.out = row / 4 * c};
@@ -252,30 +255,39 @@ INLINE void pooled_lines(const enum pooled_pass pass, const struct channel_norm 
         const struct norm_window first = at;
         at.in = (row + x) * c;
         for (at.j = 0; at.j + LANES <= c; at.j += LANES, at.in += LANES, at.out += LANES)
-            pooled_window(pass, k, at, LANES, few_g, few_gx);
-        if (at.j < c) pooled_window(pass, k, at, (int)(c - at.j), few_g, few_gx);
+            pooled_window(pass, k, bf16, at, LANES, few_g, few_gx);
+        if (at.j < c) pooled_window(pass, k, bf16, at, (int)(c - at.j), few_g, few_gx);
         at = first;
     }
 }
 
 // Pair of lines by pair of lines.
-INLINE void pooled_as(const enum pooled_pass pass, const struct channel_norm *from)
+INLINE void pooled_as(const enum pooled_pass pass, const bool bf16, const struct channel_norm *from)
 {
     const struct channel_norm k = *from;
     for (int64_t row = 0; row < k.rows; row += 2 * k.pooled_line)
-        pooled_lines(pass, &k, row, NULL, NULL);
+        pooled_lines(pass, &k, bf16, row, NULL, NULL);
 }
 
-INLINE void pooled_sums(const struct channel_norm *from, const struct channel_sums *to)
+INLINE void pooled_sums(const bool bf16, const struct channel_norm *from,
+                        const struct channel_sums *to)
 {
     const struct channel_norm k = *from;
     float *few_g = to->work, *few_gx = to->work + k.c;
     for (int64_t row = 0; row < k.rows; row += 2 * k.pooled_line) {
         clear(to->work, 2 * k.c);
-        pooled_lines(POOLED_SUMS, &k, row, few_g, few_gx);
+        pooled_lines(POOLED_SUMS, &k, bf16, row, few_g, few_gx);
         add_few(to->g, few_g, k.c);
         add_few(to->gx, few_gx, k.c);
     }
+}
+
+INLINE void pooled(const enum pooled_pass pass, const struct channel_norm *k)
+{
+    if (k->bf16)
+        pooled_as(pass, true, k);
+    else
+        pooled_as(pass, false, k);
 }
 
 // --- by case
@@ -283,7 +295,7 @@ INLINE void pooled_sums(const struct channel_norm *from, const struct channel_su
 void KERNEL(channel_forward)(const struct channel_norm *k)
 {
     if (k->pooled_line) {
-        pooled_as(POOLED_FORWARD, k);
+        pooled(POOLED_FORWARD, k);
         return;
     }
     switch (4 * k->bf16 + 2 * k->relu + (k->skip != NULL)) {
@@ -320,7 +332,10 @@ void KERNEL(channel_sums)(const struct channel_norm *k, const struct channel_sum
     memset(to->g, 0, (size_t)k->c * sizeof *to->g);
     memset(to->gx, 0, (size_t)k->c * sizeof *to->gx);
     if (k->pooled_line) {
-        pooled_sums(k, to);
+        if (k->bf16)
+            pooled_sums(true, k, to);
+        else
+            pooled_sums(false, k, to);
         return;
     }
     switch (3 * k->bf16 + k->relu + (k->g_skip != NULL)) { // g_skip comes with relu only
@@ -348,7 +363,7 @@ void KERNEL(channel_sums)(const struct channel_norm *k, const struct channel_sum
 void KERNEL(channel_backward)(const struct channel_norm *k)
 {
     if (k->pooled_line)
-        pooled_as(POOLED_BACKWARD, k);
+        pooled(POOLED_BACKWARD, k);
     else if (k->bf16 && k->relu)
         backward_as(k, true, true);
     else if (k->bf16)

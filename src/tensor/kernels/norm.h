@@ -17,7 +17,7 @@ struct channel_norm {
     void *gx;      // = g * scale + shift + slope * (x - mean)
     const float *shift, *slope;
     void *g_skip; // with skip and relu: gradient before the relu, which is also that of skip
-    // f32 with relu and without skip: y and g are pooled, a pixel for each window of 2 x 2. Rows
+    // With relu and without skip: y and g are pooled, a pixel for each window of 2 x 2. Rows
     // are those of whole pairs of lines of an image, this many pixels long; 0: not pooled.
     int64_t pooled_line;
     uint8_t *winner; // which pixel of its window was the largest, like y

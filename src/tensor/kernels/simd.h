@@ -268,3 +268,23 @@ INLINE void vf_store_as(void *p, const bool bf16, int64_t i, vf v)
     vu u = (vu)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (vu)(v != v);
     *(vh *)((uint16_t *)p + i) = __builtin_convertvector((rounded & ~nan) | (0x7fc0 & nan), vh);
 }
+
+// The same for the first n <= LANES elements only.
+INLINE vf vf_load_some(const void *p, const bool bf16, int64_t i, const int n)
+{
+    if (n == LANES) return vf_load_as(p, bf16, i);
+    return vf_load_as_n((const char *)p + i * (bf16 ? 2 : 4), bf16, n);
+}
+
+INLINE void vf_store_some(void *p, const bool bf16, int64_t i, vf v, const int n)
+{
+    if (n == LANES) {
+        vf_store_as(p, bf16, i, v);
+    } else if (!bf16) {
+        vf_store_n((float *)p + i, v, n);
+    } else {
+        uint16_t few[LANES];
+        vf_store_as(few, true, 0, v);
+        memcpy((uint16_t *)p + i, few, (size_t)n * sizeof *few);
+    }
+}
