@@ -28,8 +28,9 @@ enum {
     K_BLOCK = 32,      // products that are one sum
     K_BLOCK_WIDE = 16, // the same where there are more than WIDE channels
     WIDE = 256,
-    NARROW = 32,   // forward: channels up to which tiles are of 2 x 2
-    K_SLICE = 128, // products whose sums are summed
+    NARROW = 32,      // forward: channels up to which tiles are of 2 x 2
+    NARROW_BACK = 16, // the same for the gradient of the input
+    K_SLICE = 128,    // products whose sums are summed
 };
 
 static const struct wino_shape tile_4x4 = {4, 4}, tile_4x2 = {4, 2}, tile_2x2 = {2, 2};
@@ -189,7 +190,8 @@ static void forward_piece(void *ctx, int piece)
 static struct wino_shape forward_shape(const struct conv *s, bool transposed)
 {
     if (s->bf16) return tile_4x4;
-    return transposed ? tile_4x2 : s->c <= NARROW ? tile_2x2 : tile_4x4;
+    if (s->c <= (transposed ? NARROW_BACK : NARROW)) return tile_2x2;
+    return transposed ? tile_4x2 : tile_4x4;
 }
 
 static int64_t forward_k_block(const struct conv *s, bool transposed)

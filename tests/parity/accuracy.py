@@ -2,10 +2,11 @@
 """How many digits det and torch lose in 32 bits: accuracy.py PROGRAM short|long|WORD...
 
 The error of a result is its largest distance from the same computed in 64 bits, relative to the largest value there; of a case, the
-median over the seeds. Both sides get the same inputs. torch computes convolutions in more than one way; the most exact one counts. Our
-error must not be more than 3 times torch's; 4 times where most of the gradient is zero, because the transforms of a convolution round as
-much as if it were not. Where a ReLU or a maximum is decided by less than what is lost (as it may be on either
-side), the gradient that comes back is zero, except in the whole network.
+median over the seeds; of the network, the lower quartile, because in a third of the seeds, on either side, rounding decides a ReLU. Both
+sides get the same inputs. torch computes convolutions in more than one way; the most exact one counts. Our error must not be more than
+3 times torch's; 4 times where most of the gradient is zero, because the transforms of a convolution round as much as if it were not.
+Where a ReLU or a maximum is decided by less than what is lost (as it may be on either side), the gradient that comes back is zero, except
+in the whole network.
 
 short: a choice of cases and 5 seeds; long: everything, 10 seeds; WORD: the cases whose names have one of the words in them.
 """
@@ -217,9 +218,14 @@ def measure(program, case, seed):
     return [[error(r, e) for r, e, _ in zip(run, exact, names)] for run in (ours, *torch_routes(case, inputs, grad))]
 
 
-def medians(errors):
+def lower_quartile(values):
+    values = sorted(values)
+    return values[len(values) // 4]
+
+
+def typical(errors, of=statistics.median):
     """[seed][run][result] -> our error and torch's best of each result."""
-    runs = [[statistics.median(seed[r][i] for seed in errors) for i in range(len(errors[0][r]))] for r in range(len(errors[0]))]
+    runs = [[of([seed[r][i] for seed in errors]) for i in range(len(errors[0][r]))] for r in range(len(errors[0]))]
     return [(ours, min(theirs)) for ours, *theirs in zip(*runs)]
 
 
@@ -261,15 +267,15 @@ def main():
             continue
         if not form and not any(w in f'{case.group} {case.name}' for w in words):
             continue
-        pairs = medians([measure(program, case, seed) for seed in range(n_seeds)])
+        pairs = typical([measure(program, case, seed) for seed in range(n_seeds)])
         compared += len(pairs)
         bad += report(case.group, case.name, OPERATIONS[case.operation], pairs)
     if form or 'resnet' in words:
-        n_network = 4 if form == 'short' else 20
+        n_network = 8 if form == 'short' else 20
         seeds = [measure_network(program, seed) for seed in range(n_network)]
         for i, (ours, theirs) in enumerate(seeds):
             print(f'seed {i}: output {ours[0]:.1e} torch {theirs[0]:.1e}, gradients {ours[1]:.1e} torch {theirs[1]:.1e}')
-        bad += report('resnet', 'width 16, batch 16', Operation(None, results=('value', 'gradients')), medians(seeds))
+        bad += report('resnet', 'width 16, batch 16', Operation(None, results=('value', 'gradients')), typical(seeds, lower_quartile))
     print(f'{compared} results compared with 64 bits, {bad} further off than allowed')
     sys.exit(bool(bad))
 
