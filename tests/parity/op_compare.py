@@ -135,6 +135,8 @@ class Judge:
         slack = scale * (SPREAD * spread + TORCH_ERROR * error)
         if what in self.case.by_norm and reference.numel():
             given = [g.abs().max().item() for g in self.grad_outs.values() if g.numel() and what == 'grads']
+            if self.case.scaled and given:
+                given.append(max(given) * max(largest_of(i.tensor().double()) for i in self.case.inputs))
             slack += LIMIT[dtype] * EPS[dtype] * max([largest_of(reference), largest_of(self.sizes(what, name))] + given)
         return slack
 

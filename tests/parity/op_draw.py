@@ -120,6 +120,7 @@ class Case:
         self.signed_zeros = False    # 0 is not -0
         self.smooth = True           # the gradient is continuous in the inputs
         self.by_norm = ()            # 'results', 'grads': near relative to the largest number of the array
+        self.scaled = False          # gradients: their digits are those of the largest input, too
         self.sums_only = False       # a convolution: nothing but sums of products
         self.shapes_only = False     # the content is random or undefined
         self.undefined = False       # torch computes something here that C++ leaves undefined: no values compared

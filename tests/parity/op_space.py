@@ -359,7 +359,7 @@ def attention(c, _):
         scores = f'({scores}).masked_fill(~m, -INF)' if mask == 'bool' else f'({scores} + m)'
     if causal:
         scores = f'({scores}).masked_fill(~torch.ones({t}, {s}, dtype=torch.bool).tril(), -INF)'
-    c.by_norm = ('results', 'grads')
+    c.by_norm, c.scaled = ('results', 'grads'), True
     c.call(f"y = attention q k v {' '.join(options)}", f'scores = {scores}')
     if causal or mask:  # a query that sees no key passes no gradient
         c.torch.append('seen = ~(scores == -INF).all(-1, keepdim=True)')
