@@ -421,11 +421,16 @@ class Routes:
         self.call('PUT', base + '/templates/t', {'config': 'description: x'})
         rows = {
             'GET /info': get('/info'), 'GET /api/v1/master': get(base + '/master'), 'GET /healthz': get('/healthz'),
+            'GET /api/v1/master/info': get(base + '/master/info'),
             'GET /readyz': get('/readyz'), 'GET /metrics': get('/metrics'), 'GET /api/openapi.json': get('/api/openapi.json'),
             'POST /api/v1/auth/login': send('POST', base + '/auth/login', {'username': 'ann', 'password': 'a good password'}),
             'GET /api/v1/me': get(base + '/me'), 'GET /api/v1/users': get(base + '/users'),
             'POST /api/v1/users': send('POST', base + '/users', lambda i: {'username': f'u{i}', 'password': 'a good password'}),
             'PATCH /api/v1/users/{user}': send('PATCH', base + '/users/2', lambda i: {'displayName': f'Ann {i}'}),
+            'PUT /api/v1/users/{user}/agent-user': send('PUT', base + '/users/2/agent-user', lambda i: {'uid': 1000 + i, 'gid': 1000 + i}),
+            'GET /api/v1/users/{user}/agent-user': get(base + '/users/2/agent-user'),
+            'DELETE /api/v1/users/{user}/agent-user': lambda i: (self.call('PUT', base + '/users/2/agent-user', {'uid': 1000, 'gid': 1000}),
+                                                                 self.call('DELETE', base + '/users/2/agent-user')),
             'POST /api/v1/contexts': upload,
             'POST /api/v1/experiments': crowd_of,
             'GET /api/v1/experiments': get(base + '/experiments', '', '?limit=-1'),
