@@ -26,7 +26,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/field.h"
+#include "doc/field.h"
 #include "base/str.h"
 #include "det/err.h"
 #include "sys/worker.h"
