@@ -456,6 +456,10 @@ class Routes:
             'GET /api/v1/trials/{trial}/best_checkpoint': get(f'{base}/trials/{trial}/best_checkpoint'),
             'GET /api/v1/trials/{trial}/metrics': get(f'{base}/trials/{big}/metrics', '', '?limit=100000', '?limit=-1'),
             'GET /api/v1/trials/{trial}/series': get(f'{base}/trials/{big}/series', '?group=training&name=loss'),
+            'GET /api/v1/experiments/{experiment}/series': get(
+                f'{base}/experiments/{e}/series', '?group=training&name=loss&trials=1000', '?group=training&name=loss&name=accuracy&trials=best:200'),
+            'GET /api/v1/series': get(f'{base}/series', '?group=training&name=loss&trials=1000,1001'),
+            'GET /api/v1/experiments/{experiment}/metricNames': get(f'{base}/experiments/{e}/metricNames'),
             'GET /api/v1/trials/{trial}/logs': get(f'{base}/trials/{big}/logs', '', '?limit=100000', '?searchText=not%20there',
                                                    '?limit=100&orderBy=ORDER_BY_DESC'),
             'GET /api/v1/trials/{trial}/logs (follow)': lambda i: follow(f'{base}/trials/{big + 1}/logs?follow=true', b'event: end'),

@@ -130,3 +130,55 @@ void buf_add_double(struct buf *b, double value)
     buf_addz(b, point ? "." : ".0");
     buf_addz(b, text + n_head + (point ? strlen(local) : 0));
 }
+
+static void add_fixed(struct buf *b, uint64_t scaled, int n_decimals)
+{
+    char text[32], *at = text + sizeof text;
+    for (; n_decimals && scaled % 10 == 0; n_decimals--)
+        scaled /= 10;
+    for (int i = 0; i < n_decimals; i++, scaled /= 10)
+        *--at = (char)('0' + scaled % 10);
+    if (n_decimals) *--at = '.';
+    do
+        *--at = (char)('0' + scaled % 10);
+    while (scaled /= 10);
+    buf_add(b, at, (size_t)(text + sizeof text - at));
+}
+
+enum { ROUNDED_DIGITS = 9 };
+
+// Very small or very large.
+static void add_scientific(struct buf *b, double size)
+{
+    const double unit = 1e8; // one digit less
+    int exponent = (int)floor(log10(size));
+    uint64_t digits = (uint64_t)(size / pow(10, exponent) * unit + 0.5);
+    if (digits >= (uint64_t)(10 * unit)) {
+        digits /= 10;
+        exponent++;
+    }
+    add_fixed(b, digits, ROUNDED_DIGITS - 1);
+    buf_addc(b, 'e');
+    buf_add_int(b, exponent);
+}
+
+void buf_add_rounded(struct buf *b, double value)
+{
+    static const double powers[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6, 1e7,
+                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
+    const double size = fabs(value);
+    int n_decimals = 0;
+    ASSERT(isfinite(value));
+    if (value < 0) buf_addc(b, '-');
+    if (size != 0 && size < 1e-290) { // no power of ten is near
+        buf_add_double(b, size);
+        return;
+    }
+    if (size != 0 && (size < 1e-5 || size >= 1e15)) {
+        add_scientific(b, size);
+        return;
+    }
+    while (size != 0 && n_decimals < 14 && size * powers[n_decimals] < powers[ROUNDED_DIGITS - 1])
+        n_decimals++;
+    add_fixed(b, (uint64_t)(size * powers[n_decimals] + 0.5), n_decimals);
+}

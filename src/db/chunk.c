@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "db/varint.h"
 #include <zstd.h>
 
 // Compressing a few lines costs more than it saves.
@@ -64,25 +65,12 @@ int64_t chunk_stdtype_bit(const char *stdtype)
 
 // --- packing
 
-static void put_number(struct buf *out, uint64_t x)
-{
-    for (; x >= 0x80; x >>= 7)
-        buf_addc(out, (char)(x | 0x80));
-    buf_addc(out, (char)x);
-}
-
-// Small distances, forwards or backwards, become small numbers.
-static void put_distance(struct buf *out, int64_t x)
-{
-    put_number(out, (uint64_t)x << 1 ^ (uint64_t)(x >> 63));
-}
-
 static void put_head(struct buf *out, const struct log_line *line)
 {
     const char *const *const words[N_WORDS] = HEAD_WORDS(line);
-    put_number(out, (uint64_t)line->level);
-    put_number(out, line->rank.is_set);
-    put_distance(out, line->rank.is_set ? line->rank.value : 0);
+    varint_put(out, (uint64_t)line->level);
+    varint_put(out, line->rank.is_set);
+    varint_put_distance(out, line->rank.is_set ? line->rank.value : 0);
     for (int i = 0; i < N_WORDS; i++) {
         buf_addc(out, *words[i] != NULL);
         if (*words[i]) buf_add(out, *words[i], strlen(*words[i]) + 1);
@@ -116,16 +104,16 @@ static void put_lines(struct buf *out, const struct log_line *lines, size_t n)
     struct arena arena = ARENA_INIT;
     struct heads heads = {0};
     find_heads(lines, n, &arena, &heads);
-    put_number(out, heads.n);
+    varint_put(out, heads.n);
     for (size_t i = 0; i < heads.n; i++)
         put_head(out, heads.first[i]);
-    put_number(out, n);
+    varint_put(out, n);
     for (size_t i = 0; i < n; i++)
-        put_distance(out, i ? lines[i].id - lines[i - 1].id : 0);
+        varint_put_distance(out, i ? lines[i].id - lines[i - 1].id : 0);
     for (size_t i = 0; i < n; i++)
-        put_distance(out, lines[i].time_us - (i ? lines[i - 1].time_us : 0));
+        varint_put_distance(out, lines[i].time_us - (i ? lines[i - 1].time_us : 0));
     for (size_t i = 0; i < n; i++)
-        put_number(out, heads.of_line[i]);
+        varint_put(out, heads.of_line[i]);
     for (size_t i = 0; i < n; i++)
         buf_add(out, lines[i].log, strlen(lines[i].log) + 1);
     arena_done(&arena);
@@ -205,38 +193,8 @@ size_t chunk_cut(const struct log_line *lines, size_t n, size_t goal)
 
 // --- unpacking
 
-// What is left to be read. The first thing that does not fit makes all that follows bad.
-struct input {
-    const char *at, *end;
-    bool bad;
-};
-
-static uint64_t take_number(struct input *in)
-{
-    uint64_t x = 0;
-    for (int shift = 0; shift < 64 && in->at < in->end; shift += 7) {
-        unsigned char byte = (unsigned char)*in->at++;
-        x |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte < 0x80) return x;
-    }
-    in->bad = true;
-    return 0;
-}
-
-static int64_t take_distance(struct input *in)
-{
-    uint64_t x = take_number(in);
-    return (int64_t)(x >> 1 ^ -(x & 1));
-}
-
-// The sum as a number: what is damaged may not overflow.
-static int64_t go_on(int64_t from, int64_t distance)
-{
-    return (int64_t)((uint64_t)from + (uint64_t)distance);
-}
-
 // A text that ends with NUL, where it lies.
-static const char *take_text(struct input *in)
+static const char *take_text(struct varint_input *in)
 {
     const char *text = in->at;
     const char *nul = in->bad ? NULL : memchr(text, 0, (size_t)(in->end - text));
@@ -249,27 +207,27 @@ static const char *take_text(struct input *in)
 }
 
 // Of things that have so many bytes at least.
-static size_t take_count(struct input *in, size_t min_bytes)
+static size_t take_count(struct varint_input *in, size_t min_bytes)
 {
-    uint64_t n = take_number(in);
+    uint64_t n = varint_take(in);
     if (n > (size_t)(in->end - in->at) / min_bytes) in->bad = true;
     return in->bad ? 0 : (size_t)n;
 }
 
-static void take_head(struct input *in, struct log_line *out)
+static void take_head(struct varint_input *in, struct log_line *out)
 {
     const char **const words[N_WORDS] = HEAD_WORDS(out);
-    uint64_t level = take_number(in);
+    uint64_t level = varint_take(in);
     if (level > LOG_LEVEL_CRITICAL) in->bad = true;
     out->level = in->bad ? LOG_LEVEL_UNSPECIFIED : (enum log_level)level;
-    out->rank.is_set = take_number(in) != 0;
-    out->rank.value = take_distance(in);
+    out->rank.is_set = varint_take(in) != 0;
+    out->rank.value = varint_take_distance(in);
     for (int i = 0; i < N_WORDS; i++)
-        if (take_number(in)) *words[i] = take_text(in);
+        if (varint_take(in)) *words[i] = take_text(in);
 }
 
 // Up to the texts.
-static void take_columns(struct input *in, const struct chunk *c, struct arena *a,
+static void take_columns(struct varint_input *in, const struct chunk *c, struct arena *a,
                          struct chunk_lines *out)
 {
     size_t n_heads = take_count(in, 3 + N_WORDS);
@@ -279,12 +237,12 @@ static void take_columns(struct input *in, const struct chunk *c, struct arena *
     size_t n = take_count(in, 4);
     int64_t *ids = arena_array(a, n, sizeof *ids), *times = arena_array(a, n, sizeof *times);
     for (size_t i = 0; i < n && !in->bad; i++)
-        ids[i] = go_on(i ? ids[i - 1] : c->id, take_distance(in));
+        ids[i] = varint_add(i ? ids[i - 1] : c->id, varint_take_distance(in));
     for (size_t i = 0; i < n && !in->bad; i++)
-        times[i] = go_on(i ? times[i - 1] : 0, take_distance(in));
+        times[i] = varint_add(i ? times[i - 1] : 0, varint_take_distance(in));
     out->items = arena_array(a, n, sizeof *out->items);
     for (size_t i = 0; i < n && !in->bad; i++) {
-        uint64_t head = take_number(in);
+        uint64_t head = varint_take(in);
         if (head >= n_heads) {
             in->bad = true;
             break;
@@ -329,7 +287,7 @@ int chunk_unpack(const struct chunk *c, const char *wanted, struct arena *a,
     if (rc) return rc;
     *out = lines;
     if (wanted && !memmem(plain.ptr, plain.len, wanted, strlen(wanted))) return 0;
-    struct input in = {plain.ptr, plain.ptr + plain.len, false};
+    struct varint_input in = {plain.ptr, plain.ptr + plain.len, false};
     take_columns(&in, c, a, &lines);
     for (size_t i = 0; i < lines.n; i++)
         lines.items[i].log = take_text(&in);

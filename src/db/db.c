@@ -110,6 +110,7 @@ static void done(struct db *db)
     pthread_cond_destroy(&db->idle);
     pthread_cond_destroy(&db->keeper.wake);
     close(db->event_fd);
+    free(db->tails);
     free(db->path);
     free(db);
 }

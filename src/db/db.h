@@ -298,6 +298,40 @@ struct metric_point {
 int db_metric_series(struct db_reader *r, const struct metric_report *which, const char *name,
                      int64_t max_points, struct arena *a, struct db_list *out, det_err *err);
 
+// The same for charts, fast however many points there are: at most max_points stretches (buckets),
+// each with the least, the greatest and the last value in it. With very many points a bucket's
+// border is that of some hundred points which are kept together.
+struct db_series {
+    // What is asked for.
+    int64_t trial_id;
+    const char *group, *name;
+    bool by_time;       // stretches are of time, not of steps
+    int64_t from, to;   // steps, or microseconds; both count; INT64_MIN, INT64_MAX: open
+    int64_t max_points; // at least 1
+    // What db_series_read() leaves here.
+    struct db_bucket {
+        int64_t steps, time_us; // of the last point
+        int64_t n;              // values in it; 0: the last one is not finite
+        double min, max, last;
+    } * buckets;
+    size_t n;
+    int64_t n_points; // in all of them
+};
+int db_series_read(struct db_reader *r, struct db_series *s, struct arena *a, det_err *err);
+
+// Trials of an experiment: those with the best values of the searcher's metric first, then those
+// without one. Of int64_t.
+int db_best_trials(struct db_reader *r, const struct experiment *e, int64_t limit, struct arena *a,
+                   struct db_list *out, det_err *err);
+
+// Names of metrics that trials of an experiment have reported.
+struct metric_name {
+    const char *group, *name;
+    int64_t n_trials;
+};
+int db_metric_names(struct db_reader *r, int64_t experiment_id, struct arena *a,
+                    struct db_list *out, det_err *err);
+
 struct log_filter {
     int64_t trial_id;
     int64_t after_id, before_id; // 0: no bound

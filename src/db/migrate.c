@@ -98,6 +98,20 @@ static const char *const steps[] = {
     "CREATE INDEX log_chunks_open ON log_chunks(trialId, id, nBytes) WHERE open;"
     "CREATE TABLE discards(trialId INTEGER PRIMARY KEY, before INTEGER NOT NULL);"
     "INSERT INTO settings SELECT 'last_log_id', ifnull(max(id), 0) FROM logs;",
+
+    // 5: metrics as series, beside the reports (series_write.h). What is there is seen to from the
+    // latest trial on: those from series_below on are done.
+    "CREATE TABLE metric_spans(trialId INTEGER NOT NULL, \"group\" TEXT NOT NULL,"
+    " lastSteps INTEGER NOT NULL, PRIMARY KEY(trialId, \"group\", lastSteps)) WITHOUT ROWID;"
+    "CREATE TABLE metric_chunks(trialId INTEGER NOT NULL, \"group\" TEXT NOT NULL,"
+    " name TEXT NOT NULL, lastSteps INTEGER NOT NULL, count INTEGER NOT NULL,"
+    " firstPoint INTEGER NOT NULL, lastPoint INTEGER NOT NULL, firstTime INTEGER NOT NULL,"
+    " lastTime INTEGER NOT NULL, sum REAL, min REAL, max REAL, last REAL, points BLOB NOT NULL,"
+    " PRIMARY KEY(trialId, \"group\", name, lastSteps)) WITHOUT ROWID;"
+    "CREATE TABLE metric_due(trialId INTEGER NOT NULL, \"group\" TEXT NOT NULL,"
+    " whole INTEGER NOT NULL, PRIMARY KEY(trialId, \"group\")) WITHOUT ROWID;"
+    "INSERT INTO settings SELECT 'series_below', last + 1 FROM"
+    " (SELECT max(trialId) AS last FROM metrics) WHERE last IS NOT NULL;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

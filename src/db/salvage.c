@@ -297,12 +297,26 @@ static int salvage_table(struct copying *j, struct buf *report, det_err *err)
     return j->rc ? sqlite_fail(j->to, j->rc, err) : 0;
 }
 
+// What charts are made of is made anew from the reports (series_write.h).
+static int forget_series(sqlite3 *sql, det_err *err)
+{
+    int rc = sqlite3_exec(sql,
+                          "DELETE FROM metric_spans; DELETE FROM metric_chunks;"
+                          "DELETE FROM metric_due;"
+                          "INSERT OR REPLACE INTO settings SELECT 'series_below', last + 1 FROM"
+                          " (SELECT max(trialId) AS last FROM metrics) WHERE last IS NOT NULL",
+                          NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : sqlite_fail(sql, rc, err);
+}
+
 static sqlite3_stmt *list_tables(sqlite3 *sql)
 {
     sqlite3_stmt *s = NULL;
     sqlite3_prepare_v2(sql,
                        "SELECT name FROM sqlite_schema WHERE type = 'table'"
-                       " AND name NOT LIKE 'sqlite_%' ORDER BY rowid",
+                       " AND name NOT LIKE 'sqlite_%'"
+                       " AND name NOT IN ('metric_spans', 'metric_chunks', 'metric_due')"
+                       " ORDER BY rowid",
                        -1, &s, NULL);
     return s;
 }
@@ -318,7 +332,7 @@ int salvage(sqlite3 *from, sqlite3 *to, struct buf *report, det_err *err)
         copying_close(&j);
     }
     sqlite3_finalize(s);
-    return code;
+    return code ? code : forget_series(to, err);
 }
 
 static int check_table(struct copying *j, bool old, det_err *err)

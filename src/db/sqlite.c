@@ -126,3 +126,36 @@ sqlite3_stmt *connection_statement(struct connection *c, enum statement id)
     buf_done(&text);
     return *s;
 }
+
+sqlite3_stmt *statement_start(struct connection *c, enum statement id, const struct value *values,
+                              int n)
+{
+    sqlite3_stmt *s = connection_statement(c, id);
+    for (int i = 0; s && i < n; i++)
+        if (value_bind(s, i + 1, &values[i]) != SQLITE_OK) return NULL;
+    return s;
+}
+
+int statement_end(struct connection *c, sqlite3_stmt *s, int rc, det_err *err)
+{
+    int code = rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : sqlite_fail(c->sql, rc, err);
+    if (s) sqlite3_reset(s);
+    return code;
+}
+
+int statement_run(struct connection *c, enum statement id, const struct value *values, int n,
+                  det_err *err)
+{
+    sqlite3_stmt *s = statement_start(c, id, values, n);
+    return statement_end(c, s, s ? sqlite3_step(s) : sqlite3_errcode(c->sql), err);
+}
+
+int statement_number(struct connection *c, enum statement id, const struct value *values, int n,
+                     int64_t otherwise, int64_t *out, det_err *err)
+{
+    sqlite3_stmt *s = statement_start(c, id, values, n);
+    int rc = s ? sqlite3_step(s) : sqlite3_errcode(c->sql);
+    bool is_there = rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL;
+    *out = is_there ? sqlite3_column_int64(s, 0) : otherwise;
+    return statement_end(c, s, rc, err);
+}

@@ -22,6 +22,12 @@ int sqlite_clean(det_err *err, int code); // returns the code
     "trialId = ?1 AND id >= ?2 AND id < ?3 AND lastTime > ?4 AND firstTime < ?5" \
     " AND levels & ?6 AND ranks & ?7 AND sources & ?8 AND stdtypes & ?9"
 
+// The groups of trial ?1, from one to the next: the reports between are not looked at.
+#define METRIC_GROUPS                                                        \
+    "g(name) AS (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"      \
+    " UNION ALL SELECT (SELECT min(\"group\") FROM metrics WHERE trialId = " \
+    "?1 AND \"group\" > g.name) FROM g WHERE g.name IS NOT NULL)"
+
 #define OF_EXPERIMENT "(SELECT id FROM trials WHERE experimentId = ?1)"
 
 // Every statement there is, except those of lists (see list.c), which are put together from parts.
@@ -109,17 +115,67 @@ int sqlite_clean(det_err *err, int code); // returns the code
       " SET count = count + 1, sum = sum + excluded.sum, min = min(min, excluded.min),"          \
       " max = max(max, excluded.max), last = excluded.last")                                     \
     S(METRICS_OUTDATE, N_NOUN,                                                                   \
-      "UPDATE metrics SET outdated = 1 WHERE trialId = ?1 AND trialRunId < ?2 AND NOT outdated"  \
-      " AND (stepsCompleted > ?4 OR (stepsCompleted = ?4 AND \"group\" = ?3))")                  \
+      "UPDATE metrics SET outdated = 1 WHERE trialId = ?1 AND \"group\" = ?2"                    \
+      " AND stepsCompleted >= ?3 AND trialRunId < ?4 AND NOT outdated")                          \
     S(SUMMARIES_CLEAR, N_NOUN, "DELETE FROM summaries WHERE trialId = ?1")                       \
-    S(SUMMARIES_REBUILD, N_NOUN,                                                                 \
-      "INSERT INTO summaries SELECT trialId, \"group\", e.key, count(*), sum(e.value),"          \
-      " min(e.value), max(e.value), (SELECT json_extract(l.metrics, e.fullkey) FROM metrics l"   \
-      " WHERE l.trialId = m.trialId AND l.\"group\" = m.\"group\" AND NOT l.outdated"            \
-      " AND json_type(l.metrics, e.fullkey) IN ('integer', 'real')"                              \
-      " ORDER BY l.stepsCompleted DESC LIMIT 1)"                                                 \
-      " FROM metrics m, json_each(m.metrics) e WHERE trialId = ?1 AND NOT outdated"              \
-      " AND e.type IN ('integer', 'real') GROUP BY \"group\", e.key")                            \
+    S(SUMMARY_MERGE, N_NOUN,                                                                     \
+      "INSERT INTO summaries VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE"       \
+      " SET count = count + excluded.count, sum = sum + excluded.sum,"                           \
+      " min = min(min, excluded.min), max = max(max, excluded.max), last = excluded.last")       \
+    S(SPANS_MARK, N_NOUN,                                                                        \
+      "SELECT max(lastSteps) FROM metric_spans WHERE trialId = ?1 AND \"group\" = ?2")           \
+    S(SPAN_OF, N_NOUN,                                                                           \
+      "SELECT min(lastSteps) FROM metric_spans WHERE trialId = ?1 AND \"group\" = ?2"            \
+      " AND lastSteps >= ?3")                                                                    \
+    S(SPAN_BEFORE, N_NOUN,                                                                       \
+      "SELECT max(lastSteps) FROM metric_spans WHERE trialId = ?1 AND \"group\" = ?2"            \
+      " AND lastSteps < ?3")                                                                     \
+    S(SPAN_ADD, N_NOUN, "INSERT INTO metric_spans VALUES(?1, ?2, ?3)")                           \
+    S(SPAN_DELETE, N_NOUN,                                                                       \
+      "DELETE FROM metric_spans WHERE trialId = ?1 AND \"group\" = ?2 AND lastSteps = ?3")       \
+    S(SPANS_DELETE_FROM, N_NOUN,                                                                 \
+      "DELETE FROM metric_spans WHERE trialId = ?1 AND lastSteps >= ?2")                         \
+    S(POINTS_PUT, N_NOUN,                                                                        \
+      "INSERT OR REPLACE INTO metric_chunks VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"     \
+      " ?11, ?12, ?13, ?14)")                                                                    \
+    S(POINTS_FIND, N_NOUN,                                                                       \
+      "SELECT points FROM metric_chunks WHERE trialId = ?1 AND \"group\" = ?2 AND name = ?3"     \
+      " AND lastSteps = ?4")                                                                     \
+    S(POINTS_DELETE, N_NOUN,                                                                     \
+      "DELETE FROM metric_chunks WHERE trialId = ?1 AND \"group\" = ?2 AND lastSteps = ?3")      \
+    S(POINTS_DELETE_FROM, N_NOUN,                                                                \
+      "DELETE FROM metric_chunks WHERE trialId = ?1 AND lastSteps >= ?2")                        \
+    S(POINTS_OF_TRIAL, N_NOUN,                                                                   \
+      "SELECT \"group\", name, count, sum, min, max, last FROM metric_chunks"                    \
+      " WHERE trialId = ?1 ORDER BY \"group\", name, lastSteps")                                 \
+    S(POINTS_OF, N_NOUN,                                                                         \
+      "SELECT lastSteps, count, firstPoint, lastPoint, firstTime, lastTime, min, max, last"      \
+      " FROM metric_chunks WHERE trialId = ?1 AND \"group\" = ?2 AND name = ?3"                  \
+      " AND lastSteps >= ?4 ORDER BY lastSteps")                                                 \
+    S(POINTS_DISCARD, N_NOUN,                                                                    \
+      "DELETE FROM metric_chunks WHERE trialId = ?1 AND (\"group\", name, lastSteps) IN"         \
+      " (SELECT \"group\", name, lastSteps FROM metric_chunks WHERE trialId = ?1 LIMIT 200)")    \
+    S(SPANS_DISCARD, N_NOUN, "DELETE FROM metric_spans WHERE trialId = ?1")                      \
+    S(TAIL_COUNT, N_NOUN,                                                                        \
+      "SELECT count(*) FROM (SELECT 1 FROM metrics WHERE trialId = ?1 AND \"group\" = ?2"        \
+      " AND stepsCompleted > ?3 AND NOT outdated LIMIT ?4)")                                     \
+    S(TAIL, N_NOUN,                                                                              \
+      "SELECT stepsCompleted, reportTime, metrics FROM metrics WHERE trialId = ?1"               \
+      " AND \"group\" = ?2 AND stepsCompleted > ?3 AND stepsCompleted <= ?4 AND NOT outdated"    \
+      " ORDER BY stepsCompleted, trialRunId")                                                    \
+    S(DUE_ADD, N_NOUN,                                                                           \
+      "INSERT INTO metric_due VALUES(?1, ?2, ?3) ON CONFLICT DO UPDATE"                          \
+      " SET whole = max(whole, excluded.whole)")                                                 \
+    S(DUE_ADD_TRIAL, N_NOUN,                                                                     \
+      "INSERT INTO metric_due WITH RECURSIVE " METRIC_GROUPS                                     \
+      " SELECT ?1, name, 1 FROM g WHERE name IS NOT NULL ON CONFLICT DO UPDATE SET whole = 1")   \
+    S(DUE_FIND, N_NOUN, "SELECT trialId, \"group\", whole FROM metric_due LIMIT 1")              \
+    S(DUE_DONE, N_NOUN, "DELETE FROM metric_due WHERE trialId = ?1 AND \"group\" = ?2")          \
+    S(SERIES_BELOW, N_NOUN,                                                                      \
+      "SELECT CAST(value AS INTEGER) FROM settings WHERE name = 'series_below'")                 \
+    S(SERIES_BELOW_SAVE, N_NOUN, "UPDATE settings SET value = ?1 WHERE name = 'series_below'")   \
+    S(SERIES_BELOW_DELETE, N_NOUN, "DELETE FROM settings WHERE name = 'series_below'")           \
+    S(TRIAL_BELOW, N_NOUN, "SELECT max(trialId) FROM metrics WHERE trialId < ?1")                \
     S(METRICS_LIST, NOUN_METRIC_REPORT,                                                          \
       "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?3"     \
       " AND NOT outdated ORDER BY stepsCompleted LIMIT ?4")                                      \
@@ -127,19 +183,30 @@ int sqlite_clean(det_err *err, int code); // returns the code
       "SELECT %s FROM metrics WHERE trialId = ?1 AND \"group\" = ?2"                             \
       " AND (stepsCompleted, trialRunId) > (?3, ?4) AND NOT outdated"                            \
       " ORDER BY stepsCompleted, trialRunId LIMIT ?5")                                           \
-    S(METRICS_GROUPS, N_NOUN, /* from one to the next: the reports between are not looked at */  \
-      "WITH RECURSIVE g(name) AS (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"         \
-      " UNION ALL SELECT (SELECT min(\"group\") FROM metrics WHERE trialId = ?1"                 \
-      " AND \"group\" > g.name) FROM g WHERE g.name IS NOT NULL)"                                \
-      " SELECT name FROM g WHERE name IS NOT NULL")                                              \
+    S(METRICS_GROUPS, N_NOUN,                                                                    \
+      "WITH RECURSIVE " METRIC_GROUPS " SELECT name FROM g WHERE name IS NOT NULL")              \
     S(SUMMARIES_LIST, NOUN_METRIC_SUMMARY,                                                       \
       "SELECT %s FROM summaries WHERE trialId = ?1 ORDER BY \"group\", name")                    \
-    S(SERIES_RANGE, N_NOUN,                                                                      \
-      "SELECT min(stepsCompleted), max(stepsCompleted), count(*) FROM metrics"                   \
-      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated")                                 \
-    S(SERIES, N_NOUN,                                                                            \
+    S(SERIES_TAIL, N_NOUN,                                                                       \
       "SELECT stepsCompleted, reportTime, json_extract(metrics, ?3) FROM metrics"                \
-      " WHERE trialId = ?1 AND \"group\" = ?2 AND NOT outdated ORDER BY stepsCompleted")         \
+      " WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?4 AND NOT outdated"          \
+      " ORDER BY stepsCompleted, trialRunId")                                                    \
+    S(SERIES_TAIL_ANY, N_NOUN, /* of any name: a path cannot have a quotation mark in it */      \
+      "SELECT stepsCompleted, reportTime, (SELECT value FROM json_each(metrics) WHERE key = ?3)" \
+      " FROM metrics WHERE trialId = ?1 AND \"group\" = ?2 AND stepsCompleted > ?4"              \
+      " AND NOT outdated ORDER BY stepsCompleted, trialRunId")                                   \
+    S(SERIES_BEST, N_NOUN,                                                                       \
+      "SELECT id FROM trials WHERE experimentId = ?1 AND searcherMetricValue IS NOT NULL"        \
+      " ORDER BY ifnull(searcherMetricValue, 9e999) LIMIT ?2")                                   \
+    S(SERIES_BEST_DOWN, N_NOUN,                                                                  \
+      "SELECT id FROM trials WHERE experimentId = ?1 AND searcherMetricValue IS NOT NULL"        \
+      " ORDER BY ifnull(searcherMetricValue, 9e999) DESC LIMIT ?2")                              \
+    S(SERIES_OTHERS, N_NOUN,                                                                     \
+      "SELECT id FROM trials WHERE experimentId = ?1 AND searcherMetricValue IS NULL"            \
+      " ORDER BY id LIMIT ?2")                                                                   \
+    S(METRIC_NAMES, N_NOUN,                                                                      \
+      "SELECT s.\"group\", s.name, count(*) FROM trials t JOIN summaries s ON s.trialId = t.id"  \
+      " WHERE t.experimentId = ?1 GROUP BY s.\"group\", s.name")                                 \
     S(CHUNK_ADD, N_NOUN,                                                                         \
       "INSERT INTO log_chunks(" CHUNK_COLUMNS ")"                                                \
       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")                              \
@@ -232,6 +299,22 @@ struct value {
 };
 
 int value_bind(sqlite3_stmt *s, int index, const struct value *v); // SQLite's code
+
+#define VALUE_OF_INT(x) ((struct value){.kind = VALUE_INT, .integer = (x)})
+#define VALUE_OF_REAL(x) ((struct value){.kind = VALUE_REAL, .real = (x)})
+#define VALUE_OF_TEXT(s) ((struct value){.kind = VALUE_TEXT, .bytes = (s)})
+
+// A statement with values for its first parameters; NULL after an error, which is SQLite's.
+sqlite3_stmt *statement_start(struct connection *c, enum statement id, const struct value *values,
+                              int n);
+// The same for one that gives nothing.
+int statement_run(struct connection *c, enum statement id, const struct value *values, int n,
+                  det_err *err);
+// The same for one that gives a row with a number; a null, and no row, are `otherwise`.
+int statement_number(struct connection *c, enum statement id, const struct value *values, int n,
+                     int64_t otherwise, int64_t *out, det_err *err);
+// The end of one that was stepped to rc; resets it.
+int statement_end(struct connection *c, sqlite3_stmt *s, int rc, det_err *err);
 
 // The value of a field, with texts in the arena.
 struct value value_of(const struct field *f, const void *record, struct arena *a);

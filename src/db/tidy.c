@@ -4,6 +4,7 @@
 //     move      lines of a database of before there were chunks: rows of the table logs, by trial
 //               and number, become chunks with the same numbers; in the same transaction the rows
 //               go
+//     series    reports of metrics get into spans, which charts are made of (series_write.h)
 //     shrink    pages that are free: the file gets shorter, or gets holes
 //
 // Each slice is a transaction, so a master that is killed goes on where it was.
@@ -11,6 +12,7 @@
 
 #include "base/assert.h"
 #include "db/log_write.h"
+#include "db/series_write.h"
 #include "sys/clock.h"
 #include <sys/statvfs.h>
 
@@ -39,16 +41,18 @@ static int read_number(struct connection *c, const char *text, int64_t *out, det
 int tidy_start(struct db *db, det_err *err)
 {
     int64_t discard = 0, move = 0;
+    bool series = false;
     int rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM discards)", &discard, err);
     if (!rc) rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM logs)", &move, err);
-    db->tidy = (struct tidy){.discard = discard, .move = move, .shrink = true};
+    if (!rc) rc = series_start(db, &series, err);
+    db->tidy = (struct tidy){.discard = discard, .move = move, .series = series, .shrink = true};
     return rc;
 }
 
 bool tidy_is_due(const struct db *db, int64_t now_us)
 {
     const struct tidy *t = &db->tidy;
-    return (t->discard || t->move || t->shrink) && now_us >= t->not_before_us;
+    return (t->discard || t->move || t->series || t->shrink) && now_us >= t->not_before_us;
 }
 
 static bool has_space(struct db *db)
@@ -61,7 +65,9 @@ static bool has_space(struct db *db)
     }
     t->not_before_us = clock_mono_us() + LOOK_AGAIN_US;
     if (!t->said_no_space)
-        db_note(db, true, "logs of an older version wait to be moved: less than %d MB are free",
+        db_note(db, true, "%s: less than %d MB are free",
+                t->move ? "logs of an older version wait to be moved"
+                        : "metrics wait to be prepared for charts",
                 NEEDED_BYTES >> 20);
     t->said_no_space = true;
     return false;
@@ -124,9 +130,11 @@ static int find_discard(struct connection *c, struct discard *out, bool *any, de
 // Statements that delete some at a time.
 static int discard_some(struct connection *c, const struct discard *d, bool *any, det_err *err)
 {
+    enum { N_LOG_PARTS = 2 };
     static const enum statement parts[] = {SQL_CHUNKS_DISCARD, SQL_OLD_LINES_DISCARD,
-                                           SQL_METRICS_DISCARD};
-    size_t n = d->before_us == INT64_MAX ? STATIC_LEN(parts) : STATIC_LEN(parts) - 1;
+                                           SQL_METRICS_DISCARD, SQL_POINTS_DISCARD,
+                                           SQL_SPANS_DISCARD};
+    size_t n = d->before_us == INT64_MAX ? STATIC_LEN(parts) : N_LOG_PARTS;
     int rc = 0;
     *any = false;
     for (size_t i = 0; !rc && !*any && i < n; i++) {
@@ -226,6 +234,16 @@ static int move(struct db *db, det_err *err)
     return code;
 }
 
+// --- series
+
+static int keep_series(struct db *db, det_err *err)
+{
+    bool is_due;
+    int rc = series_slice(db, &is_due, err);
+    if (!rc) db->tidy.series = is_due;
+    return rc;
+}
+
 // --- shrink
 
 static int shrink(struct db *db, det_err *err)
@@ -273,5 +291,6 @@ int tidy_slice(struct db *db, det_err *err)
     struct tidy *t = &db->tidy;
     if (t->discard) return in_transaction(db, discard, err);
     if (t->move) return has_space(db) ? in_transaction(db, move, err) : 0;
+    if (t->series) return has_space(db) ? in_transaction(db, keep_series, err) : 0;
     return shrink(db, err);
 }

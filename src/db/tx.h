@@ -1,6 +1,7 @@
 // db/tx.h: transactions on their way to the writer thread. Private to the layer.
 #pragma once
 
+#include "base/hash.h"
 #include "db/db.h"
 #include "db/guard.h"
 #include "db/keeper.h"
@@ -59,6 +60,8 @@ struct db {
     struct connection writer; // used by the thread only, once it runs; so is what follows:
     struct guard guard;
     struct tidy tidy;
+    struct series_tail *tails; // see series_write.c
+    struct hash_key series_key;
     int64_t next_log_id; // of the next line
     int wal_pages;       // in the log (WAL) after the latest commit
     int64_t wal_tried_us, tidied_us;

@@ -2,7 +2,15 @@
 #include "db/tx.h"
 
 #include "base/assert.h"
+#include "db/series_write.h"
 #include <math.h>
+
+static struct op *add_id(struct db_tx *tx, enum statement statement, int64_t id, int n_values)
+{
+    struct op *op = tx_add(tx, statement, n_values);
+    op_int(op, id);
+    return op;
+}
 
 static void save(struct db_tx *tx, enum statement statement, enum noun noun, const void *record)
 {
@@ -18,6 +26,7 @@ void db_experiment_save(struct db_tx *tx, const struct experiment *row)
 void db_trial_save(struct db_tx *tx, const struct trial *row)
 {
     save(tx, SQL_TRIAL_SAVE, NOUN_TRIAL, row);
+    if (row->end_us) add_id(tx, SQL_DUE_ADD_TRIAL, row->id, 1)->run = series_end_trial;
 }
 
 void db_allocation_save(struct db_tx *tx, const struct allocation *row)
@@ -44,13 +53,6 @@ void db_user_save(struct db_tx *tx, const struct user *row)
 void db_template_save(struct db_tx *tx, const struct config_template *row)
 {
     save(tx, SQL_TEMPLATE_SAVE, NOUN_TEMPLATE, row);
-}
-
-static struct op *add_id(struct db_tx *tx, enum statement statement, int64_t id, int n_values)
-{
-    struct op *op = tx_add(tx, statement, n_values);
-    op_int(op, id);
-    return op;
 }
 
 static struct op *add_text(struct db_tx *tx, enum statement statement, const char *text,
@@ -140,6 +142,7 @@ void db_metrics_add(struct db_tx *tx, const struct metric_report *row)
 {
     struct op *op = tx_add(tx, SQL_METRICS_ADD, (int)metric_report_table.n);
     op_record(tx, op, NOUN_METRIC_REPORT, row, 0);
+    op->run = series_add_report;
     for (const struct doc *m = row->metrics->first; m; m = m->next) {
         double value;
         if (!doc_number(m, &value) || !isfinite(value)) continue;
@@ -162,8 +165,7 @@ void db_metrics_roll_back(struct db_tx *tx, int64_t trial_id, int64_t run_id, co
     op_int(op, run_id);
     op_text(tx, op, group);
     op_int(op, steps);
-    add_id(tx, SQL_SUMMARIES_CLEAR, trial_id, 1);
-    add_id(tx, SQL_SUMMARIES_REBUILD, trial_id, 1);
+    op->run = series_roll_back;
 }
 
 void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us)

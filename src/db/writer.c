@@ -18,6 +18,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "db/series_write.h"
 #include "sys/clock.h"
 #include <errno.h>
 #include <time.h>
@@ -81,6 +82,7 @@ static int run_apart(struct connection *c, struct db_tx *tx, det_err *err)
         *err = tx->err;
         return rc;
     }
+    if (rc) series_forget(tx->db);
     if (rc && (rc = step(c, SQL_ROLLBACK_TO, err))) return rc;
     return step(c, SQL_RELEASE, err);
 }
@@ -102,6 +104,7 @@ static int try_batch(struct connection *c, const struct tx_queue *batch, bool pr
         rc = apart ? run_apart(c, tx, err) : run_together(tx, err);
     if (!rc) rc = step(c, SQL_COMMIT, err);
     if (rc && !sqlite3_get_autocommit(c->sql)) step(c, SQL_ROLLBACK, NULL);
+    if (rc && batch->first) series_forget(batch->first->db);
     return rc;
 }
 
@@ -248,7 +251,7 @@ static void do_batch(struct db *db)
     int rc = state == DB_BROKEN ? DB_BROKEN : write_batch(db, &batch, state, &err);
     if (!rc && has_discards(&batch)) db->tidy.discard = true;
     pthread_mutex_lock(&db->lock);
-    db->is_tidy = db->is_tidy && !db->tidy.discard;
+    db->is_tidy = db->is_tidy && !db->tidy.discard && !db->tidy.series;
     note_attempt(db, rc, &err);
     if (db->state == DB_BROKEN) err = db->problem;
     if (rc) fail_batch(&batch, db->state, &err, &kept);

@@ -49,6 +49,7 @@ void json_put_null(struct json_writer *w);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_int(struct json_writer *w, int64_t value);
 void json_put_double(struct json_writer *w, double value);
+void json_put_rounded(struct json_writer *w, double value); // nine digits; not finite: null
 void json_put_str(struct json_writer *w, const char *text); // NULL: null
 void json_put_strn(struct json_writer *w, struct str text); // damaged UTF-8 becomes U+FFFD
 void json_put_doc(struct json_writer *w, const struct doc *doc);

@@ -135,6 +135,15 @@ void json_put_double(struct json_writer *w, double value)
         buf_add_double(w->out, value);
 }
 
+void json_put_rounded(struct json_writer *w, double value)
+{
+    separate(w);
+    if (isfinite(value))
+        buf_add_rounded(w->out, value);
+    else
+        buf_addz(w->out, "null");
+}
+
 void json_put_strn(struct json_writer *w, struct str text)
 {
     separate(w);

@@ -38,8 +38,9 @@ static void set_cookie(struct http_request *req, const char *value, int64_t seco
 {
     const struct master *m = req->user;
     http_set_header(req, "Set-Cookie",
-                    arena_printf(req->arena, "%s=%s; Path=/; Max-Age=%lld; HttpOnly; "
-                                             "SameSite=Strict%s",
+                    arena_printf(req->arena,
+                                 "%s=%s; Path=/; Max-Age=%lld; HttpOnly; "
+                                 "SameSite=Strict%s",
                                  cookie_name(m, req->arena), value, (long long)seconds,
                                  m->opts.tls_cert ? "; Secure" : ""));
 }
@@ -150,8 +151,8 @@ static void forget_codes(struct browsers *b, int64_t user_id, int64_t now_us)
     int n = 0;
     for (struct code **at = &b->codes; *at;) {
         n += (*at)->user_id == user_id;
-        bool is_over = (*at)->expires_us <= now_us ||
-                       ((*at)->user_id == user_id && n >= MAX_CODES_OF_USER);
+        bool is_over =
+            (*at)->expires_us <= now_us || ((*at)->user_id == user_id && n >= MAX_CODES_OF_USER);
         if (is_over)
             remove_code(at);
         else

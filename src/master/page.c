@@ -42,7 +42,7 @@ static const char *type_of(const char *path)
 
 static int compare_path(const void *path, const void *asset)
 {
-    return strcmp(path, ((const struct asset *)asset)->path);
+    return str_order(str_from(path), str_from(((const struct asset *)asset)->path));
 }
 
 static const struct asset *find_asset(const char *path)
@@ -145,6 +145,9 @@ static int get_page(struct http_request *req, det_err *err)
     return 0;
 }
 
-const struct http_route page_route = {HTTP_GET, "/{path*}", .auth = HTTP_AUTH_NONE,
-                                      .handle = get_page, .content = HTTP_BYTES,
+const struct http_route page_route = {HTTP_GET,
+                                      "/{path*}",
+                                      .auth = HTTP_AUTH_NONE,
+                                      .handle = get_page,
+                                      .content = HTTP_BYTES,
                                       .summary = "The web page."};

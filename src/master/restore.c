@@ -40,7 +40,11 @@ static int restore_trials(struct live_experiment *e, struct db_reader *r, const 
     struct db_list trials;
     int rc = db_trials_list(r, &live, NULL, arena, &trials, err);
     for (size_t i = 0; !rc && i < trials.n; i++) {
-        struct live_trial *t = trial_restore(e, r, &((const struct trial *)trials.items)[i]);
+        const struct trial *row = &((const struct trial *)trials.items)[i];
+        if (!row->hparams)
+            return det_fail(err, DET_ECORRUPT, "the hyperparameters of trial %lld are lost",
+                            (long long)row->id);
+        struct live_trial *t = trial_restore(e, r, row);
         set_add(&e->trials, t->row.number, t);
         const struct allocation *run = set_find(runs, t->row.id);
         if (run) restore_allocation(t, run);

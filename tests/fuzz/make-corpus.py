@@ -250,8 +250,17 @@ def chunk_seeds():
     write('chunk', 'empty', b'')
 
 
+def points_seeds():
+    points = b'\1\2' + b'\x02\xc8\x01' + b'\x80\x89\x7a\x14' + struct.pack('<2d', 0.5, float('nan'))
+    write('points', 'two', points)
+    write('points', 'cut', points[:-1])
+    write('points', 'many', b'\1\xff\xff\xff\xff\x0f')
+    write('points', 'empty', b'')
+
+
 torch_seeds()
 chunk_seeds()
+points_seeds()
 idx_seeds()
 csv_seeds()
 cifar_seeds()

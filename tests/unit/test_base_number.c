@@ -47,6 +47,39 @@ static void test_number__every_double_reads_back_as_itself(void **state)
     }
 }
 
+static void expect_rounded(double value, const char *text)
+{
+    struct buf b = BUF_INIT(100);
+    buf_add_rounded(&b, value);
+    assert_string_equal(buf_str(&b).ptr, text);
+    buf_done(&b);
+}
+
+static void test_number__rounded_ones_have_nine_digits(void **state)
+{
+    (void)state;
+    expect_rounded(0, "0");
+    expect_rounded(1, "1");
+    expect_rounded(-2.5, "-2.5");
+    expect_rounded(0.1, "0.1");
+    expect_rounded(1.0 / 3, "0.333333333");
+    expect_rounded(2e9 / 3, "666666667");
+    expect_rounded(123456789012345.0, "123456789012345");
+    expect_rounded(0.99999999996, "1");
+    expect_rounded(1e-5, "0.00001");
+    expect_rounded(9.99999999996e-6, "1e-5");
+    expect_rounded(-1.5e-7, "-1.5e-7");
+    expect_rounded(1e300, "1e300");
+    for (uint64_t i = 0; i < 200000; i++) {
+        double x = (rng_unit(2, 0, i) - 0.5) * pow(10, 60 * rng_unit(2, 1, i) - 30), y;
+        struct buf b = BUF_INIT(100);
+        buf_add_rounded(&b, x);
+        assert_true(number_to_double(buf_str(&b), &y));
+        assert_true(fabs(x - y) <= 1e-8 * fabs(x));
+        buf_done(&b);
+    }
+}
+
 static void test_number__reads_integers_to_the_last_bit(void **state)
 {
     (void)state;
@@ -100,6 +133,7 @@ static void test_number__does_not_follow_the_locale(void **state)
 
 RUN_TESTS(cmocka_unit_test(test_number__doubles_are_as_short_as_they_can_be),
           cmocka_unit_test(test_number__every_double_reads_back_as_itself),
+          cmocka_unit_test(test_number__rounded_ones_have_nine_digits),
           cmocka_unit_test(test_number__reads_integers_to_the_last_bit),
           cmocka_unit_test(test_number__refuses_what_is_no_integer),
           cmocka_unit_test(test_number__refuses_what_is_no_decimal),
