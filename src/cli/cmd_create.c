@@ -246,51 +246,11 @@ static const struct option create_options[] = {
     CONFIG_OPTION,
 };
 
-const struct command cmd_experiment_create = {
-    .noun = "experiment",
-    .verb = "create",
-    .args = "FILE [DIR]",
-    .min_args = 1,
-    .max_args = 2,
-    .help = "Creates an experiment from a configuration and the folder with its code. What "
-            ".detignore names is left out.",
-    .example = "det experiment create const.yaml . -f",
-    .options = create_options,
-    .n_options = STATIC_LEN(create_options),
-    .run = run_create,
-};
-
-const struct command cmd_job_run = {
-    .noun = "job",
-    .verb = "run",
-    .args = "FILE [DIR]",
-    .min_args = 1,
-    .max_args = 2,
-    .help = "Runs a command on some slots, without a search: batch inference, data preparation.",
-    .example = "det job run inference.yaml . -f",
-    .options = create_options,
-    .n_options = STATIC_LEN(create_options),
-    .run = run_job,
-};
-
 static const struct option fork_options[] = {
     MASTER_OPTION,
     FOLLOW_OPTIONS,
     {"paused", 0, NULL, "Does not start it."},
     CONFIG_OPTION,
-};
-
-const struct command cmd_experiment_fork = {
-    .noun = "experiment",
-    .verb = "fork",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Creates an experiment like another one, with the changes of --config.",
-    .example = "det experiment fork 7 --config hyperparameters.learning_rate=0.1",
-    .options = fork_options,
-    .n_options = STATIC_LEN(fork_options),
-    .run = run_fork,
 };
 
 static const struct option continue_options[] = {
@@ -299,17 +259,60 @@ static const struct option continue_options[] = {
     CONFIG_OPTION,
 };
 
-const struct command cmd_experiment_continue = {
-    .noun = "experiment",
-    .verb = "continue",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Lets an experiment that has ended run on: a single one for longer, trials of a random "
+static const struct command rows[] = {
+    {
+        .noun = "experiment",
+        .verb = "create",
+        .args = "FILE [DIR]",
+        .min_args = 1,
+        .max_args = 2,
+        .help = "Creates an experiment from a configuration and the folder with its code. What "
+                ".detignore names is left out.",
+        .example = "det experiment create const.yaml . -f",
+        .options = create_options,
+        .n_options = STATIC_LEN(create_options),
+        .run = run_create,
+    },
+    {
+        .noun = "job",
+        .verb = "run",
+        .args = "FILE [DIR]",
+        .min_args = 1,
+        .max_args = 2,
+        .help =
+            "Runs a command on some slots, without a search: batch inference, data preparation.",
+        .example = "det job run inference.yaml . -f",
+        .options = create_options,
+        .n_options = STATIC_LEN(create_options),
+        .run = run_job,
+    },
+    {
+        .noun = "experiment",
+        .verb = "fork",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Creates an experiment like another one, with the changes of --config.",
+        .example = "det experiment fork 7 --config hyperparameters.learning_rate=0.1",
+        .options = fork_options,
+        .n_options = STATIC_LEN(fork_options),
+        .run = run_fork,
+    },
+    {
+        .noun = "experiment",
+        .verb = "continue",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help =
+            "Lets an experiment that has ended run on: a single one for longer, trials of a random "
             "or grid search that are not complete, or more of them; any other search if it was "
             "canceled.",
-    .example = "det experiment continue 7 --config searcher.max_length.batches=4000",
-    .options = continue_options,
-    .n_options = STATIC_LEN(continue_options),
-    .run = run_continue,
+        .example = "det experiment continue 7 --config searcher.max_length.batches=4000",
+        .options = continue_options,
+        .n_options = STATIC_LEN(continue_options),
+        .run = run_continue,
+    },
 };
+
+const struct command_table cmd_create_commands = COMMAND_TABLE(rows);

@@ -164,19 +164,6 @@ static const struct option master_options[] = {
     {"debug", 0, NULL, "Logs more."},
 };
 
-const struct command cmd_master = {
-    .noun = "master",
-    .args = "",
-    .help =
-        "Runs the master in the foreground. It keeps experiments, runs their trials and answers "
-        "all other commands. Tasks go on when it is stopped, and the next master finds them. After "
-        "SIGHUP it reads its certificate again.",
-    .example = "det master --listen 0.0.0.0 --tls",
-    .options = master_options,
-    .n_options = sizeof master_options / sizeof *master_options,
-    .run = run_master,
-};
-
 static int run_shim(const struct call *call)
 {
     bool second = call->n_args > 1 && !strcmp(call->args[1], TASK_SECOND_SHIM);
@@ -188,15 +175,32 @@ static int run_shim(const struct call *call)
     return EXIT_FAILED;
 }
 
-const struct command cmd_shim = {
-    .noun = "shim",
-    .internal = true,
-    .args = "DIR [after]",
-    .min_args = 1,
-    .max_args = 2,
-    .help =
-        "Runs one task and writes down what becomes of it; or cleans up after such a process was "
-        "killed. The master starts this; people have no use for it.",
-    .example = "det shim /var/lib/det/run/7",
-    .run = run_shim,
+static const struct command rows[] = {
+    {
+        .noun = "master",
+        .args = "",
+        .help = "Runs the master in the foreground. It keeps experiments, runs their trials and "
+                "answers "
+                "all other commands. Tasks go on when it is stopped, and the next master finds "
+                "them. After "
+                "SIGHUP it reads its certificate again.",
+        .example = "det master --listen 0.0.0.0 --tls",
+        .options = master_options,
+        .n_options = sizeof master_options / sizeof *master_options,
+        .run = run_master,
+    },
+    {
+        .noun = "shim",
+        .internal = true,
+        .args = "DIR [after]",
+        .min_args = 1,
+        .max_args = 2,
+        .help = "Runs one task and writes down what becomes of it; or cleans up after such a "
+                "process was "
+                "killed. The master starts this; people have no use for it.",
+        .example = "det shim /var/lib/det/run/7",
+        .run = run_shim,
+    },
 };
+
+const struct command_table cmd_master_commands = COMMAND_TABLE(rows);

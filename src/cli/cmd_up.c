@@ -54,26 +54,29 @@ static int run_down(const struct call *call)
 
 static const struct option up_options[] = {OWN_MASTER_OPTIONS};
 
-const struct command cmd_up = {
-    .noun = "up",
-    .args = "",
-    .help = "Starts a master on this machine, in the background, unless one is running.",
-    .example = "det up",
-    .options = up_options,
-    .n_options = STATIC_LEN(up_options),
-    .run = run_up,
-};
-
 static const struct option down_options[] = {
     {"data", 'd', "DIR", "Where the master keeps everything."},
 };
 
-const struct command cmd_down = {
-    .noun = "down",
-    .args = "",
-    .help = "Stops the master of this machine. Tasks go on without it.",
-    .example = "det down",
-    .options = down_options,
-    .n_options = STATIC_LEN(down_options),
-    .run = run_down,
+static const struct command rows[] = {
+    {
+        .noun = "up",
+        .args = "",
+        .help = "Starts a master on this machine, in the background, unless one is running.",
+        .example = "det up",
+        .options = up_options,
+        .n_options = STATIC_LEN(up_options),
+        .run = run_up,
+    },
+    {
+        .noun = "down",
+        .args = "",
+        .help = "Stops the master of this machine. Tasks go on without it.",
+        .example = "det down",
+        .options = down_options,
+        .n_options = STATIC_LEN(down_options),
+        .run = run_down,
+    },
 };
+
+const struct command_table cmd_up_commands = COMMAND_TABLE(rows);

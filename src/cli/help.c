@@ -89,15 +89,6 @@ static int run_help(const struct call *call)
     return help_print(call->n_args > 0 ? call->args[0] : NULL, *verb ? verb : NULL);
 }
 
-const struct command cmd_help = {
-    .noun = "help",
-    .args = "[COMMAND]",
-    .max_args = 3,
-    .help = "Explains a command, or lists all of them.",
-    .example = "det help config check",
-    .run = run_help,
-};
-
 static int run_version(const struct call *call)
 {
     (void)call;
@@ -105,10 +96,22 @@ static int run_version(const struct call *call)
     return EXIT_OK;
 }
 
-const struct command cmd_version = {
-    .noun = "version",
-    .args = "",
-    .help = "Prints the version of this program.",
-    .example = "det version",
-    .run = run_version,
+static const struct command rows[] = {
+    {
+        .noun = "help",
+        .args = "[COMMAND]",
+        .max_args = 3,
+        .help = "Explains a command, or lists all of them.",
+        .example = "det help config check",
+        .run = run_help,
+    },
+    {
+        .noun = "version",
+        .args = "",
+        .help = "Prints the version of this program.",
+        .example = "det version",
+        .run = run_version,
+    },
 };
+
+const struct command_table help_commands = COMMAND_TABLE(rows);
