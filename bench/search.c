@@ -6,7 +6,7 @@
 //     search quality SAMPLER TRIALS   best values found on test functions, for 20 seeds
 //     search overhead SAMPLER TRIALS  microseconds per trial, with a snapshot after every event
 //     search curves FILE              early stopping against random search on recorded curves
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "search/search.h"
 #include "sys/fs.h"

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "base/diag.h"
+#include "doc/diag.h"
 #include "base/safe.h"
 #include "det/err.h"
 

@@ -1,7 +1,7 @@
 // Unit cmd_config.c: det config: looks at configuration files, without a master.
 #include "cli/cmd.h"
 
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "cli/input.h"
 #include "cli/show.h"
 #include "config/config.h"

@@ -1,8 +1,8 @@
 // Unit cmd_preview_search.c: det preview-search: what a search will do, without a master.
 #include "cli/cmd.h"
 
-#include "base/json.h"
-#include "base/yaml.h"
+#include "doc/json.h"
+#include "doc/yaml.h"
 #include "cli/input.h"
 #include "search/search.h"
 

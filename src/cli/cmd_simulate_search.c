@@ -2,11 +2,11 @@
 // only exist on paper.
 #include "cli/cmd.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/rng.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "cli/input.h"
 #include "search/search.h"
 #include "sys/coprocess.h"

@@ -1,7 +1,7 @@
 // Unit follow.c: logs and progress as they come.
 #include "cli/follow.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "cli/show.h"
 #include <sys/ioctl.h>

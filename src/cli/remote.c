@@ -2,7 +2,7 @@
 #include "cli/remote.h"
 
 #include "base/number.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "sys/fs.h"
 #include <errno.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "args/args.h"
-#include "base/doc.h"
+#include "doc/doc.h"
 #include "http/http.h"
 
 #define MASTER_OPTION                                                             \

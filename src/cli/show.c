@@ -2,10 +2,10 @@
 #include "cli/show.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "entity/entity.h"
 #include <sys/ioctl.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "args/args.h"
-#include "base/json.h"
+#include "doc/json.h"
 
 #define FORMAT_OPTIONS                                                                     \
     {"json", 0, NULL, "Prints JSON."}, {"yaml", 0, NULL, "Prints YAML."},                  \

@@ -2,7 +2,7 @@
 #include "cli/submit.h"
 
 #include "base/assert.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "cli/input.h"
 
 // --- places

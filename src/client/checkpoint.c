@@ -1,7 +1,7 @@
 // Unit checkpoint.c: checkpoints of a program: written into a store, reported through the journal.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "sys/entropy.h"
 #include "sys/fs.h"

@@ -1,7 +1,7 @@
 // Unit metrics.c: reports of metrics and of what a trial is doing.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "sys/clock.h"
 #include <math.h>
 #include <time.h>

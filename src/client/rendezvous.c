@@ -1,7 +1,7 @@
 // Unit rendezvous.c: which machines an allocation is on, as the environment says.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include <stdlib.h>
 
 enum { INFO_MAX_BYTES = 1 << 20 };

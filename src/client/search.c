@@ -1,7 +1,7 @@
 // Unit search.c: operations of the searcher.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include <math.h>
 
 // --- asking

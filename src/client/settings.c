@@ -1,7 +1,7 @@
 // Unit settings.c: what a program is told by its environment. Read once, by core.c.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "sys/clock.h"

@@ -1,7 +1,7 @@
 // Unit values.c: hyperparameters, data and configuration by their path.
 #include "client/core.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 
 enum { TEXT_MAX_BYTES = 16 << 20 };
 

@@ -2,7 +2,7 @@
 // core.c.
 #include "client/watcher.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "client/shipper.h"
 #include <pthread.h>

@@ -14,8 +14,8 @@
 //         diag_print(&diags, DIAG_ERROR, &out);
 #pragma once
 
-#include "base/diag.h"
-#include "base/field.h"
+#include "doc/diag.h"
+#include "doc/field.h"
 #include "entity/entity.h"
 
 // What to run. A class "module:Class" is loaded by a trial runner; text goes to `sh -c`; a list is

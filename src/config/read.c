@@ -2,8 +2,8 @@
 #include "config/tables.h"
 
 #include "base/assert.h"
-#include "base/json.h"
-#include "base/yaml.h"
+#include "doc/json.h"
+#include "doc/yaml.h"
 
 enum {
     DEFAULT_BATCHES_PER_STEP = 100,

@@ -1,7 +1,7 @@
 // Unit reference.c: what the field tables say, for people, as Markdown.
 #include "config/tables.h"
 
-#include "base/field.h"
+#include "doc/field.h"
 #include <math.h>
 
 enum { MAX_PATH = 200 };

@@ -5,7 +5,7 @@
 #include "db/recover.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/number.h"
 #include "db/log_write.h"
 #include "db/migrate.h"

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include <math.h>
 
 enum { JSON_MAX = 64 << 20 };

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/doc.h"
+#include "doc/doc.h"
 #include "base/opt.h"
 #include "det/err.h"
 #include "entity/record.h"

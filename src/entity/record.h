@@ -7,7 +7,7 @@
 // Measured values that may be missing are NaN then; JSON shows null.
 #pragma once
 
-#include "base/field.h"
+#include "doc/field.h"
 #include "entity/state.h"
 
 enum experiment_kind { EXPERIMENT_SEARCH, EXPERIMENT_GENERIC }; // a search, or `det job run`

@@ -4,7 +4,7 @@
 #include "http/exchange.h"
 #include "http/sse.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include <stdatomic.h>

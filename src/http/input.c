@@ -6,7 +6,7 @@
 #include "http/exchange.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/number.h"
 #include <ctype.h>
 #include <strings.h>

@@ -2,7 +2,7 @@
 // /api/openapi.json) and to write the reference.
 #include "http/http.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include <ctype.h>
 #include <math.h>
 

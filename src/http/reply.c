@@ -2,7 +2,7 @@
 #include "http/exchange.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 //     }
 #pragma once
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "master/auth.h"
 
 // A transaction for a request that changes something. NULL: return *rc. Refuses when the disk is

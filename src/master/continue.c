@@ -8,7 +8,7 @@
 //                   experiment.c keeps it).
 #include "master/create.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "sys/clock.h"
 #include <math.h>

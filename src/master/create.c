@@ -3,7 +3,7 @@
 #include "master/create.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "master/isolation.h"
 #include "master/policy.h"

@@ -4,7 +4,7 @@
 #include "master/events.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "master/routes.h"
 #include "sys/log.h"

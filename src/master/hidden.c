@@ -2,9 +2,9 @@
 #include "master/hidden.h"
 
 #include "base/buf.h"
-#include "base/field.h"
-#include "base/json.h"
-#include "base/yaml.h"
+#include "doc/field.h"
+#include "doc/json.h"
+#include "doc/yaml.h"
 
 struct filler {
     struct arena *arena;

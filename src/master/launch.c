@@ -2,7 +2,7 @@
 #include "master/state.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "master/context.h"

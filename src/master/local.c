@@ -2,7 +2,7 @@
 // read the file may come in.
 #include "master/local.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "master/auth.h"
 #include "sys/clock.h"

@@ -2,7 +2,7 @@
 #include "master/logs.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "master/feed.h"
 #include "sys/clock.h"

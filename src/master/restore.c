@@ -3,7 +3,7 @@
 #include "master/create.h"
 #include "master/state.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "master/policy.h"
 #include "sys/clock.h"

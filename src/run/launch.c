@@ -4,7 +4,7 @@
 #include "args/args.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/number.h"
 #include "client/client.h"
 #include "run/slots.h"

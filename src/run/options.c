@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "run/slots.h"
 #include "sys/fs.h"
 #include <sys/random.h>

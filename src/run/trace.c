@@ -2,7 +2,7 @@
 // rest happens at one moment.
 #include "run/trace.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "sys/clock.h"
 #include "sys/fs.h"

@@ -18,7 +18,7 @@
 // is the only one. The task has no capabilities in either case, so it cannot undo the mounts.
 #pragma once
 
-#include "base/field.h"
+#include "doc/field.h"
 #include "det/err.h"
 #include <stdint.h>
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 // Unit curves.c: recorded learning curves. Called by whoever simulates.
 #include "search/search.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 
 enum { CURVES_MAX = 1000000 };
 

@@ -7,7 +7,7 @@
 // is wrong is kept as the error and later calls change nothing.
 #pragma once
 
-#include "base/json.h"
+#include "doc/json.h"
 
 struct snap {
     struct json_writer *out; // NULL: loading

@@ -2,7 +2,7 @@
 #include "storage/manifest.h"
 
 #include "base/crc32c.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/path.h"
 #include "storage/storage.h"
 

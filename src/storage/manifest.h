@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/field.h"
+#include "doc/field.h"
 #include "det/err.h"
 
 enum { MANIFEST_MAX_BYTES = 16 << 20 };

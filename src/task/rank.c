@@ -2,7 +2,7 @@
 #include "task/shim.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "sys/clock.h"
 #include "sys/fs.h"

@@ -2,7 +2,7 @@
 // shim and by who follows it.
 #include "task/shim.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "task/shim.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 
 // The first is that of torch.distributed, and MASTER_PORT of ranks.
 static const char *const port_names[TASK_N_PORTS] = {"C10D_PORT", "DTRAIN_SSH_PORT",

@@ -25,7 +25,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/field.h"
+#include "doc/field.h"
 #include "base/str.h"
 #include "det/err.h"
 #include "sandbox/sandbox.h"

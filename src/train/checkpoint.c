@@ -4,7 +4,7 @@
 // on. Only a callback that wants to add files of its own makes the loop wait.
 #include "train/training.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "client/client.h"
 #include "storage/storage.h"

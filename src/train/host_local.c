@@ -1,7 +1,7 @@
 // Unit host_local.c: the host of a run that nobody but its own program knows of.
 #include "train/host.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include <errno.h>
 #include <fcntl.h>

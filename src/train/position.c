@@ -1,8 +1,8 @@
 // Unit position.c: where a loop is, as JSON, by a field table.
 #include "train/training.h"
 
-#include "base/field.h"
-#include "base/json.h"
+#include "doc/field.h"
+#include "doc/json.h"
 #include <math.h>
 
 #define S(member) offsetof(struct training_state, member)

@@ -1,7 +1,7 @@
 // train/settings.h: the inside of det_config: a document, and how to talk about it.
 #pragma once
 
-#include "base/doc.h"
+#include "doc/doc.h"
 #include "det/trial.h"
 
 struct det_config {

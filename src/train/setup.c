@@ -3,7 +3,7 @@
 #include "train/setup.h"
 
 #include "base/assert.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "storage/storage.h"
 #include "sys/clock.h"
 #include "sys/fs.h"

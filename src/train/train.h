@@ -10,7 +10,7 @@
 // train/host.h); both can be replaced.
 #pragma once
 
-#include "base/doc.h"
+#include "doc/doc.h"
 #include "config/config.h"
 #include "det/trainer.h"
 #include "train/engine.h"

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 #include "config/config.h"
 
 static const struct doc *check(struct arena *arena, struct str text, const struct config_opts *opts,

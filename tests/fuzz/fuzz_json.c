@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 #include "search/search.h"
 

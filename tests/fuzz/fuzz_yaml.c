@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "base/yaml.h"
+#include "doc/yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

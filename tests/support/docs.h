@@ -6,9 +6,9 @@
 
 #include "support/test.h"
 
-#include "base/diag.h"
-#include "base/json.h"
-#include "base/yaml.h"
+#include "doc/diag.h"
+#include "doc/json.h"
+#include "doc/yaml.h"
 
 static struct arena arena;
 static struct diag_list diags;

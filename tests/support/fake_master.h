@@ -5,7 +5,7 @@
 #include "support/files.h"
 #include "support/serve.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/mem.h"
 
 enum { FAKE_MAX = 4096 };

@@ -2,7 +2,7 @@
 #include "support/requests.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include "base/number.h"
 #include "master/auth.h"
 #include "support/fake_rm.h"

@@ -1,6 +1,7 @@
-// Small helpers: arena, UTF-8, suggestions, diagnostics as errors.
-#include "support/docs.h"
+// Small helpers: arena, UTF-8, suggestions.
+#include "support/test.h"
 
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
@@ -8,6 +9,7 @@
 static void test_arena__blocks_are_zeroed_aligned_and_apart(void **state)
 {
     (void)state;
+    struct arena arena = ARENA_INIT;
     char *previous = NULL;
     for (size_t n = 0; n < 3000; n++) {
         char *p = arena_alloc(&arena, n);
@@ -19,6 +21,7 @@ static void test_arena__blocks_are_zeroed_aligned_and_apart(void **state)
         previous = p;
     }
     assert_string_equal(arena_printf(&arena, "%d-%s", 7, "x"), "7-x");
+    arena_done(&arena);
 }
 
 static void test_utf8__code_points(void **state)
@@ -68,35 +71,7 @@ static void test_nearest__finds_slips_of_the_fingers(void **state)
     assert_string_equal(suggest("a_word_that_is_much_longer_than_any_field_we_have_got"), "");
 }
 
-static void test_diag__becomes_one_error(void **state)
-{
-    (void)state;
-    det_err err;
-    assert_int_equal(diag_fail(&diags, &err), 0);
-    diag_add(&diags, DIAG_WARNING, (struct doc_pos){0}, NULL, "careful");
-    diag_add(&diags, DIAG_ERROR, (struct doc_pos){"x", 1, 2}, "a.b", "bad %d", 7);
-    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, "c", "worse");
-    assert_int_equal(diag_fail(&diags, &err), DET_EINVAL);
-    assert_string_equal(err.msg, "x:1:2: a.b: bad 7 (and 1 more)");
-}
-
-// Text that is wrong must not get at the terminal of who reads the message, nor fill it.
-static void test_diag__shows_no_control_characters_and_not_too_much(void **state)
-{
-    (void)state;
-    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, "a\x1b.\n", "\x1b[31m\xC2\x9B\xC3\xA9\xff\n");
-    assert_string_equal(take_diags(DIAG_ERROR), "a?.?: ?[31m??\xC3\xA9??\n");
-    char longest[5000];
-    memset(longest, 'x', sizeof longest);
-    longest[sizeof longest - 1] = 0;
-    diag_add(&diags, DIAG_ERROR, (struct doc_pos){0}, longest, "%s", longest);
-    const char *text = take_diags(DIAG_ERROR);
-    assert_int_equal(strlen(text), 200 + 2 + 1000 + 1);
-    assert_non_null(strstr(text, "x...: x"));
-}
-
-RUN_TESTS(DOC_TEST(test_arena__blocks_are_zeroed_aligned_and_apart),
-          DOC_TEST(test_utf8__code_points), DOC_TEST(test_utf8__damage_is_passed_over_byte_by_byte),
-          DOC_TEST(test_nearest__finds_slips_of_the_fingers),
-          DOC_TEST(test_diag__becomes_one_error),
-          DOC_TEST(test_diag__shows_no_control_characters_and_not_too_much))
+RUN_TESTS(cmocka_unit_test(test_arena__blocks_are_zeroed_aligned_and_apart),
+          cmocka_unit_test(test_utf8__code_points),
+          cmocka_unit_test(test_utf8__damage_is_passed_over_byte_by_byte),
+          cmocka_unit_test(test_nearest__finds_slips_of_the_fingers))

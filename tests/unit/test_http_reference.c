@@ -1,7 +1,7 @@
 // What is generated: the OpenAPI document and the text for Prometheus.
 #include "support/test.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 #include "http/http.h"
 #include <math.h>
 

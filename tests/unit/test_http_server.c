@@ -1,7 +1,7 @@
 // What the server promises to handlers and to well-behaved clients.
 #include "support/serve.h"
 
-#include "base/json.h"
+#include "doc/json.h"
 
 // --- a small API
 

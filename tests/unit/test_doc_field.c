@@ -2,7 +2,7 @@
 #include "support/docs.h"
 
 #include "base/assert.h"
-#include "base/field.h"
+#include "doc/field.h"
 
 struct point {
     int64_t x, y;

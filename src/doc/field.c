@@ -1,5 +1,5 @@
 // Unit field.c: what the routines on field tables share: finding rows, paths and messages.
-#include "base/field.h"
+#include "doc/field.h"
 
 #include "base/assert.h"
 #include "base/buf.h"

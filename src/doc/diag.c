@@ -1,5 +1,5 @@
 // Unit diag.c: keeps and prints what is wrong with a text.
-#include "base/diag.h"
+#include "doc/diag.h"
 
 #include "base/utf8.h"
 

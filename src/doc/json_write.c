@@ -1,5 +1,5 @@
 // Unit json_write.c: json_writer, text straight into a buf.
-#include "base/json.h"
+#include "doc/json.h"
 
 #include "base/assert.h"
 #include "base/number.h"

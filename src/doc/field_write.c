@@ -1,5 +1,5 @@
 // Unit field_write.c: field_write(), the inverse of field_read.c.
-#include "base/field.h"
+#include "doc/field.h"
 
 #include "base/assert.h"
 

@@ -1,7 +1,7 @@
-// base/yaml_error.h: says what libyaml means. Called by the YAML reader.
+// doc/yaml_error.h: says what libyaml means. Called by the YAML reader.
 #pragma once
 
-#include "base/diag.h"
+#include "doc/diag.h"
 #include <yaml.h>
 
 // Adds one error that explains why the parser stopped.

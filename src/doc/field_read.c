@@ -1,12 +1,12 @@
 // Unit field_read.c: field_read(). Checks a normalized document against the table and fills the
 // struct.
-#include "base/field.h"
+#include "doc/field.h"
 
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/nearest.h"
-#include "base/yaml.h"
-#include "base/yaml_scalar.h"
+#include "doc/yaml.h"
+#include "doc/yaml_scalar.h"
 #include <math.h>
 
 static void read_field(struct field_ctx *ctx, const struct field *f, const struct doc *value,

@@ -1,9 +1,9 @@
-// base/diag.h: everything that is wrong with a text, with its place; collected, then shown at once.
+// doc/diag.h: everything that is wrong with a text, with its place; collected, then shown at once.
 //   DIAG_INIT  diag_add  diag_print  diag_fail
 #pragma once
 
 #include "base/buf.h"
-#include "base/doc.h"
+#include "doc/doc.h"
 #include "det/err.h"
 
 enum diag_level { DIAG_ERROR, DIAG_WARNING };

@@ -1,10 +1,10 @@
 // Unit yaml_write.c: yaml_write(). Careful about quotes: what is written must read back as the same
 // value, by readers of YAML 1.1 too.
-#include "base/yaml.h"
+#include "doc/yaml.h"
 
 #include "base/number.h"
 #include "base/utf8.h"
-#include "base/yaml_scalar.h"
+#include "doc/yaml_scalar.h"
 #include <math.h>
 
 enum { INDENT = 2, SIMPLE_KEY_MAX = 512 }; // readers give up on simple keys over 1024 characters

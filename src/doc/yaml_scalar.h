@@ -1,8 +1,8 @@
-// base/yaml_scalar.h: what a plain scalar means. Shared by the YAML reader and writer.
+// doc/yaml_scalar.h: what a plain scalar means. Shared by the YAML reader and writer.
 //   yaml_resolve  yaml_1_1_meaning
 #pragma once
 
-#include "base/doc.h"
+#include "doc/doc.h"
 
 // Sets kind and value of out by the core schema of YAML 1.2. text must live as long as out. False
 // if it is a number that does not fit.

@@ -1,4 +1,4 @@
-// base/yaml.h: YAML text to documents and back.
+// doc/yaml.h: YAML text to documents and back.
 //   yaml_parse  yaml_write
 //
 // Plain scalars follow the core schema of YAML 1.2: `no`, `on` and `1_000` are text (with a
@@ -7,8 +7,8 @@
 // expanded, within limits: a bomb is refused.
 #pragma once
 
-#include "base/diag.h"
-#include "base/doc.h"
+#include "doc/diag.h"
+#include "doc/doc.h"
 
 enum {
     YAML_MAX_BYTES = 1 << 20,

@@ -1,4 +1,4 @@
-// base/field.h: field tables: the rows from which documents are checked, become structs, and are
+// doc/field.h: field tables: the rows from which documents are checked, become structs, and are
 // documented.
 //   field_normalize  field_merge  field_read  field_write  field_find  field_error  field_warn
 //
@@ -14,8 +14,8 @@
 // value is the default: then nothing was asked for.
 #pragma once
 
-#include "base/diag.h"
-#include "base/doc.h"
+#include "doc/diag.h"
+#include "doc/doc.h"
 #include "base/opt.h"
 
 struct field;

@@ -1,6 +1,6 @@
 // Unit yaml_error.c: translates libyaml's complaints into what a person should do about them, and
 // points at the place to look at, which is often not where the parser stopped.
-#include "base/yaml_error.h"
+#include "doc/yaml_error.h"
 
 #include "base/assert.h"
 #include "base/utf8.h"

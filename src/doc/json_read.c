@@ -1,6 +1,6 @@
 // Unit json_read.c: json_parse(). jansson decides what is JSON; a walk over the text, by then known
 // to be well formed, finds where each value stands, which jansson does not tell.
-#include "base/json.h"
+#include "doc/json.h"
 
 #include "base/assert.h"
 #include "base/utf8.h"

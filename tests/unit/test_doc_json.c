@@ -2,7 +2,7 @@
 #include "support/docs.h"
 
 #include "base/assert.h"
-#include "base/json.h"
+#include "doc/json.h"
 #include <math.h>
 
 static struct doc *parse(const char *text)

@@ -4,11 +4,11 @@
 // An alias shares the nodes of its anchor, so a bomb costs no memory here; but everyone who walks
 // through the document later pays for what it expands to. So each anchor knows its weight, and the
 // sum is limited.
-#include "base/yaml.h"
+#include "doc/yaml.h"
 
 #include "base/assert.h"
-#include "base/yaml_error.h"
-#include "base/yaml_scalar.h"
+#include "doc/yaml_error.h"
+#include "doc/yaml_scalar.h"
 
 struct weight {
     size_t n_nodes, n_bytes; // after expansion

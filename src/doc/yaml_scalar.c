@@ -1,5 +1,5 @@
 // Unit yaml_scalar.c: text of a plain scalar to a typed value.
-#include "base/yaml_scalar.h"
+#include "doc/yaml_scalar.h"
 
 #include "base/assert.h"
 #include "base/number.h"

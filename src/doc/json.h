@@ -1,4 +1,4 @@
-// base/json.h: JSON text to documents and back, and a writer that needs no document.
+// doc/json.h: JSON text to documents and back, and a writer that needs no document.
 //   json_parse  json_writer: json_init  json_open_map  json_open_list  json_close  json_key
 //   json_put_*
 //
@@ -13,8 +13,8 @@
 // "-Infinity".
 #pragma once
 
-#include "base/diag.h"
-#include "base/doc.h"
+#include "doc/diag.h"
+#include "doc/doc.h"
 
 enum { JSON_MAX_DEPTH = 64, JSON_MAX_BYTES = 1 << 20 };
 

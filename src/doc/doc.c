@@ -1,5 +1,5 @@
 // Unit doc.c: builds and searches documents. The readers are in json.c and yaml.c.
-#include "base/doc.h"
+#include "doc/doc.h"
 
 #include "base/assert.h"
 #include <math.h>

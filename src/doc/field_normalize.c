@@ -1,6 +1,6 @@
 // Unit field_normalize.c: field_normalize(). Knows names, not values: those are the business of
 // field_read.c.
-#include "base/field.h"
+#include "doc/field.h"
 
 #include "base/assert.h"
 #include "base/nearest.h"

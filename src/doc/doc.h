@@ -1,4 +1,4 @@
-// base/doc.h: a document: what YAML or JSON text says, and where it says it.
+// doc/doc.h: a document: what YAML or JSON text says, and where it says it.
 //   doc_new_*  doc_append  doc_set  doc_share  doc_copy  doc_find  doc_at  doc_equal  doc_kind_name
 //
 // Nodes live in an arena and are not changed once the document is complete; so whole subtrees can

@@ -1,5 +1,5 @@
 // Unit field_merge.c: field_merge(). Fills the gaps of one document from another one.
-#include "base/field.h"
+#include "doc/field.h"
 
 #include "base/assert.h"
 
