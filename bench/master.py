@@ -290,8 +290,8 @@ class Routes:
         self.c = http.client.HTTPConnection(m.host, timeout=120)
         self.worst = {}
 
-    def call(self, method, path, body=None, token=None, kind='application/json'):
-        headers = {'Authorization': 'Bearer ' + (token or self.m.token), 'Content-Type': kind}
+    def call(self, method, path, body=None, token=None, kind='application/json', headers=None):
+        headers = {'Authorization': 'Bearer ' + (token or self.m.token), 'Content-Type': kind, **(headers or {})}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
         self.c.request(method, path, body, headers)
@@ -402,6 +402,10 @@ class Routes:
             m.wait_experiment(x, 'STATE_CANCELED')
             c.close()
 
+        def redeem(_):
+            code = json.loads(self.call('POST', base + '/auth/codes'))['code']
+            self.call('POST', base + '/auth/redeem', {'code': code}, headers={'X-Det-Request': '1', 'Origin': f'http://{m.host}'})
+
         def crowd_of(_):
             x = create(crowd)
             self.call('POST', f'{base}/experiments/{x}/kill')
@@ -424,6 +428,7 @@ class Routes:
             'GET /api/v1/master/info': get(base + '/master/info'),
             'GET /readyz': get('/readyz'), 'GET /metrics': get('/metrics'), 'GET /api/openapi.json': get('/api/openapi.json'),
             'POST /api/v1/auth/login': send('POST', base + '/auth/login', {'username': 'ann', 'password': 'a good password'}),
+            'POST /api/v1/auth/codes': send('POST', base + '/auth/codes'), 'POST /api/v1/auth/redeem': redeem,
             'GET /api/v1/me': get(base + '/me'), 'GET /api/v1/users': get(base + '/users'),
             'POST /api/v1/users': send('POST', base + '/users', lambda i: {'username': f'u{i}', 'password': 'a good password'}),
             'PATCH /api/v1/users/{user}': send('PATCH', base + '/users/2', lambda i: {'displayName': f'Ann {i}'}),

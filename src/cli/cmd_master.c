@@ -144,6 +144,7 @@ static int run_master(const struct call *call)
         .n_task_processes = processes,
         .shim = shim,
         .runner = own_path(&arena, "det-run"),
+        .ui_dir = call_option(call, "ui-dir"),
         .version = DET_VERSION,
     };
     status = EXIT_OK;

@@ -34,6 +34,9 @@
          "How much memory a task may use, such as 16G; any, if not given."},                       \
         {"task-processes", 0, "N",                                                                 \
          "How many processes and threads a task may have; any number, if not given."},             \
+        {"ui-dir", 0, "DIR",                                                                       \
+         "Reads the files of the web page from there, for those who work on it; those that are "   \
+         "built in, if not given."},                                                               \
         {"insecure", 0, NULL,                                                                      \
          "Lets --listen be any address without TLS. Whoever can see the network can read "         \
          "passwords and tokens."},                                                                 \

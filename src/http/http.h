@@ -220,6 +220,8 @@ struct http_limits {
 struct http_server_opts {
     const struct http_table *tables;
     size_t n_tables;
+    // What answers a GET of a path that no table has, such as "/{path*}"; NULL: that is 404.
+    const struct http_route *otherwise;
     const char *host;               // an address; NULL: 127.0.0.1
     int port;                       // 0: any
     const char *tls_cert, *tls_key; // PEM files: https instead of http; both or none

@@ -115,8 +115,16 @@ static bool decode_params(struct exchange *x, const struct str *found, size_t n)
     return true;
 }
 
+static enum route_result take_row(struct exchange *x, const struct http_route *row,
+                                  const struct str *found, size_t n)
+{
+    x->req.route = row;
+    return decode_params(x, found, n) ? ROUTE_FOUND : ROUTE_BAD_TEXT;
+}
+
 enum route_result route_find(struct exchange *x, int method, const char *target, const char **allow)
 {
+    const struct http_route *otherwise = x->opts->otherwise;
     struct str found[EXCHANGE_MAX_PARAMS];
     size_t n = 0;
     *allow = NULL;
@@ -126,15 +134,14 @@ enum route_result route_find(struct exchange *x, int method, const char *target,
             const struct http_route *row = &table->rows[i];
             if (!match(row->path, target, found, &n)) continue;
             const char *name = http_method_name(row->method);
-            if ((int)row->method != method) {
-                *allow = *allow ? arena_printf(&x->arena, "%s, %s", *allow, name) : name;
-                continue;
-            }
-            x->req.route = row;
-            return decode_params(x, found, n) ? ROUTE_FOUND : ROUTE_BAD_TEXT;
+            if ((int)row->method == method) return take_row(x, row, found, n);
+            *allow = *allow ? arena_printf(&x->arena, "%s, %s", *allow, name) : name;
         }
     }
-    return *allow ? ROUTE_NO_METHOD : ROUTE_NO_PATH;
+    if (*allow) return ROUTE_NO_METHOD;
+    if (otherwise && (int)otherwise->method == method && match(otherwise->path, target, found, &n))
+        return take_row(x, otherwise, found, n);
+    return ROUTE_NO_PATH;
 }
 
 struct str http_param(const struct http_request *req, const char *name)

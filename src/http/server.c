@@ -138,13 +138,29 @@ static struct MHD_Response *make_response(struct link *link)
                                            MHD_RESPMEM_PERSISTENT); // lives as long as the exchange
 }
 
+// What browsers are told about every answer: to take it for what it says it is, to show it in no
+// frame, to run nothing in it, to give it to no other site. A handler may say something else.
+static void add_guards(struct MHD_Response *response, const struct reply *r)
+{
+    static const char *const guards[][2] = {
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+    };
+    for (size_t i = 0; i < STATIC_LEN(guards); i++)
+        if (!pairs_find(&r->headers, guards[i][0]))
+            MHD_add_response_header(response, guards[i][0], guards[i][1]);
+}
+
 static enum MHD_Result send_answer(struct link *link)
 {
     struct reply *r = &link->x->reply;
     struct MHD_Response *response = make_response(link);
     if (!response) return MHD_NO;
     MHD_add_response_header(response, "Content-Type", r->content_type);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    add_guards(response, r);
     for (const struct pair *p = r->headers.first; p; p = p->next)
         MHD_add_response_header(response, p->name, p->value);
     enum MHD_Result queued = MHD_queue_response(link->connection, (unsigned)r->status, response);

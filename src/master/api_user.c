@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "master/browser.h"
 #include "master/feed.h"
 #include "master/isolation.h"
 #include "master/throttle.h"
@@ -19,6 +20,7 @@ static const int64_t session_us = 30LL * 24 * 3600 * 1000000;
 
 struct login_body {
     const char *username, *password;
+    bool cookie;
 };
 
 static const struct field login_fields[] = {
@@ -33,6 +35,10 @@ static const struct field login_fields[] = {
      .required = true,
      .secret = true,
      .help = "Password."},
+    {.name = "cookie",
+     .type = FIELD_BOOL,
+     .offset = offsetof(struct login_body, cookie),
+     .help = "For browsers: the session is a cookie, and there is no token in the answer."},
 };
 static const struct field_table login_table = {.size = sizeof(struct login_body),
                                                FIELD_ROWS(login_fields)};
@@ -40,9 +46,11 @@ static const struct field_table login_table = {.size = sizeof(struct login_body)
 struct login {
     struct http_request *req;
     struct guess guess;
-    const char *username, *password, *hash, *token;
+    const char *username, *password, *hash;
+    const char *token; // NULL: the session is a cookie
+    struct str session;
     struct user user;
-    bool known, good;
+    bool known, good, cookie;
 };
 
 // Of a password that nobody knows, for names that there are not: the answer must take as long as
@@ -63,14 +71,14 @@ static void on_session(void *ctx, int code, const det_err *err)
     struct buf out = BUF_INIT(1 << 16);
     struct json_writer w;
     if (code) {
-        session_end(l->req->user, auth_hash(l->req->user, l->token, l->req->arena), NULL);
+        session_end(l->req->user, l->session, NULL);
         http_reply_error(l->req, err);
         return;
     }
     json_init(&w, &out, 0);
     json_open_map(&w);
-    json_key(&w, "token");
-    json_put_str(&w, l->token);
+    if (l->token) json_key(&w, "token");
+    if (l->token) json_put_str(&w, l->token);
     json_key(&w, "user");
     api_put_record(&w, l->req->arena, &user_table, &l->user);
     json_close(&w);
@@ -101,8 +109,13 @@ static void verified(void *ctx)
     }
     throttle_was_right(m->throttle, &l->guess);
     struct db_tx *tx = db_tx_new(m->db);
-    int64_t expires_us = clock_unix_us() + session_us;
-    l->token = auth_new_session(m, l->user.id, expires_us, l->req->arena, tx);
+    if (l->cookie) {
+        l->session = browser_new_session(l->req, l->user.id, tx);
+    } else {
+        int64_t expires_us = clock_unix_us() + session_us;
+        l->token = auth_new_session(m, l->user.id, expires_us, l->req->arena, tx);
+        l->session = auth_hash(m, l->token, l->req->arena);
+    }
     db_tx_submit(tx, on_session, l);
 }
 
@@ -141,9 +154,12 @@ static int post_login(struct http_request *req, det_err *err)
     l->req = req;
     l->username = body->username;
     l->password = body->password;
+    l->cookie = body->cookie;
+    int rc = l->cookie ? browser_check_change(req, err) : 0;
+    if (rc) return rc;
     if (strlen(body->password) > MAX_PASSWORD_BYTES)
         return det_fail(err, DET_EINVAL, "a password has at most %d bytes", MAX_PASSWORD_BYTES);
-    int rc = count_guess(req, l->username, &l->guess, err);
+    rc = count_guess(req, l->username, &l->guess, err);
     if (rc) return rc;
     worker_run(m->workers[WORK_HASH], &(struct work){verify, verified, l, api_who(req)});
     return http_later(req);
@@ -155,7 +171,8 @@ static int post_logout(struct http_request *req, det_err *err)
     int rc;
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
-    session_end(m, auth_hash(m, http_token(req), req->arena), tx);
+    session_end(m, identity_of(req)->hash, tx);
+    if (identity_of(req)->is_browser) browser_forget_cookie(req);
     return api_finish(req, tx, 0, NULL);
 }
 

@@ -2,6 +2,7 @@
 #include "master/auth.h"
 
 #include "base/assert.h"
+#include "master/browser.h"
 #include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/fs.h"
@@ -146,23 +147,33 @@ static void set_task(struct http_request *req, struct identity *who, struct live
                                     .trial_id = a->row.trial_id};
 }
 
+// The session that a request names: by a token, else by a browser's cookie.
+static int read_session(struct http_request *req, struct identity *who, det_err *err)
+{
+    const char *token = http_token(req), *cookie = token ? NULL : browser_cookie(req);
+    if (!token && !cookie)
+        return det_fail(err, DET_EAUTH, "a token is needed: log in, or use the one of master.json");
+    who->is_browser = !token;
+    who->hash = token ? auth_hash(req->user, token, req->arena)
+                      : browser_hash(req->user, cookie, req->arena);
+    return token ? 0 : browser_check(req, err);
+}
+
 int auth_check(struct http_request *req, enum http_auth needed, det_err *err)
 {
     struct master *m = req->user;
     struct identity *who = req->identity ? req->identity : arena_alloc(req->arena, sizeof *who);
     struct live_allocation *a;
-    const char *token = http_token(req);
-    if (!token)
-        return det_fail(err, DET_EAUTH, "a token is needed: log in, or use the one of master.json");
-    req->identity = who;
     *who = (struct identity){.key = who->key};
-    struct str hash = auth_hash(m, token, req->arena);
-    const struct session *session = session_find(m, hash, &a);
+    int rc = read_session(req, who, err);
+    if (rc) return rc;
+    req->identity = who;
+    const struct session *session = session_find(m, who->hash, &a);
     if (!session) return det_fail(err, DET_EAUTH, "the token is not known; log in again");
     who->session = *session;
     if (session->expires_us && session->expires_us <= clock_unix_us())
         return det_fail(err, DET_EAUTH, "the token has expired; log in again");
-    who->is_local = !sodium_memcmp(hash.ptr, m->local_hash, sizeof m->local_hash);
+    who->is_local = !sodium_memcmp(who->hash.ptr, m->local_hash, sizeof m->local_hash);
     if (!a) return check_user(req, who, needed, err);
     set_task(req, who, a);
     return check_task(req, who, needed, err);

@@ -19,7 +19,9 @@ struct identity {
     struct live_trial *trial; // of a task
     struct live_allocation *allocation;
     struct key_read key; // stays when the rights are checked again
+    struct str hash;     // of the session
     bool is_local;       // with the token of master.json
+    bool is_browser;     // with a cookie
 };
 
 static inline struct identity *identity_of(const struct http_request *req)

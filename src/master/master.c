@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "master/auth.h"
+#include "master/browser.h"
 #include "master/erase.h"
 #include "master/events.h"
 #include "master/isolation.h"
@@ -316,6 +316,7 @@ void master_free(struct master *m)
     set_done(&m->trials);
     set_done(&m->allocations);
     sessions_close(m);
+    browser_close(m);
     events_close(m);
     auth_close(m);
     rm_close(m->rm);
@@ -337,6 +338,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->data_dir = arena_strdup(&m->arena, opts->data_dir);
     m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
     sessions_open(m);
+    browser_open(m);
     m->loop = loop_new(err);
     schedule_start(m);
     m->checking = true; // until begin_work()

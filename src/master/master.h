@@ -55,6 +55,7 @@ struct master_opts {
     int64_t task_memory_bytes, n_task_processes; // limits of a task; 0: none
     const char *const *shim; // program and arguments of a task's shim, up to a NULL
     const char *runner;      // program that runs trials named module:Class
+    const char *ui_dir;      // the web page is read from there; NULL: the one that is built in
     const char *version;
     void (*ready)(void *ctx, const char *url); // called once, when requests are answered; or NULL
     void *ctx;

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "master/api.h"
 #include "master/local.h"
+#include "master/routes.h"
 #include "sys/fs.h"
 #include "sys/log.h"
 #include <limits.h>
@@ -116,7 +117,8 @@ static struct http_server *listen_on(struct master *m, int port, det_err *err)
                                     .limits = limits_of(&m->opts.settings),
                                     .user = m,
                                     .authenticate = auth_check,
-                                    .work = api_work};
+                                    .work = api_work,
+                                    .otherwise = &page_route};
     opts.tables = master_tables(&opts.n_tables);
     return http_server_new(m->loop, &opts, err);
 }

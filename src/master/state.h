@@ -132,6 +132,7 @@ struct master {
     uint8_t token_key[32];
     uint8_t local_hash[AUTH_HASH_BYTES];               // of the token in master.json
     struct throttle *throttle;                         // of logins
+    struct browsers *browsers;                         // codes for their sessions
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
     struct unsettled *unsettled;
     _Atomic uint64_t n_settled;
