@@ -54,8 +54,11 @@ if(DET_FUZZ)
   add_compile_definitions(__SANITIZE_ADDRESS__) # as gcc does; clang 14 says it in another way
 endif()
 
-find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+find_package(PkgConfig)
+if(NOT PKG_CONFIG_FOUND)
+  message(FATAL_ERROR "pkg-config is missing.\n'make deps' installs it, or on Debian: apt-get install pkg-config")
+endif()
 if(DET_TESTS)
-  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+  det_module(cmocka)
 endif()
