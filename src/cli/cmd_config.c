@@ -57,7 +57,7 @@ static const struct option check_options[] = {
 static int run_reference(const struct call *call)
 {
     struct buf out = BUF_INIT(1 << 20);
-    config_reference(call_option(call, "job"), &out);
+    config_reference(call_option(call, "job") ? &job_config_table : &exp_config_table, &out);
     print_data(buf_str(&out));
     buf_done(&out);
     return EXIT_OK;

@@ -13,7 +13,10 @@ struct view {
     size_t n_columns;
     bool record;
     const char *beside; // a member of the answer that is shown with the record; NULL: none
-    const char *usual;  // added to the query unless --all is given; NULL: nothing
+    const char *table;  // a list in the record that is shown below it; NULL: none
+    const struct column *table_columns;
+    size_t n_table_columns;
+    const char *usual; // added to the query unless --all is given; NULL: nothing
 };
 
 #define KEPT_CHECKPOINTS \
@@ -137,11 +140,19 @@ static const struct column master_lines[] = {
     {"Version", "version", .as = SHOW_PLAIN},
     {"Address", "url", .as = SHOW_PLAIN},
     {"Data", "dataDir", .as = SHOW_PLAIN},
+    {"Configuration", "configFile", .as = SHOW_PLAIN},
     {"Cluster", "clusterId", .as = SHOW_PLAIN},
     {"Isolation of tasks", "isolation", .as = SHOW_PLAIN},
     {"Not in force", "notInForce", .as = SHOW_PLAIN},
     {"Memory of a task", "taskMemory", .as = SHOW_PLAIN},
     {"Processes of a task", "taskProcesses", .as = SHOW_PLAIN},
+};
+
+static const struct column setting_columns[] = {
+    {"KEY", "key", .as = SHOW_PLAIN},
+    {"VALUE", "value", .as = SHOW_PLAIN, .cut = true},
+    {"FROM", "source", .as = SHOW_PLAIN},
+    {"AFTER A RESTART", "afterRestart", .as = SHOW_PLAIN, .drop = 1},
 };
 
 static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
@@ -159,6 +170,15 @@ static const char *path_of(const struct view *v, const struct call *call, struct
     if (v->usual && !call_option(call, "all"))
         path = arena_printf(&r->arena, "%s&%s", path, v->usual);
     return limit ? arena_printf(&r->arena, "%s&limit=%s", path, remote_segment(r, limit)) : path;
+}
+
+// JSON and the like have all of the record already.
+static void show_below(const struct call *call, const struct doc *list, const struct view *v)
+{
+    if (!list || call_option(call, "json") || call_option(call, "yaml") || call_option(call, "csv"))
+        return;
+    print_data(STR("\n"));
+    show_list(call, list, v->table_columns, v->n_table_columns);
 }
 
 static int run_view(const struct call *call)
@@ -179,6 +199,7 @@ static int run_view(const struct call *call)
         }
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)
                            : show_list(call, shown, v->columns, v->n_columns);
+        if (v->table) show_below(call, doc_find(shown, v->table), v);
     }
     remote_close(&r);
     return status;
@@ -236,8 +257,12 @@ static const struct view views[] = {
           "det user whoami"),
      .path = "/me", .member = "user", COLUMNS(user_columns), .record = true},
     {VIEW(view_options, "master", "info", "", 0,
-          "Shows the master: where it is, and what tasks are kept from.", "det master info"),
-     .path = "/master/info", .member = "", COLUMNS(master_lines), .record = true},
+          "Shows the master: where it is, what tasks are kept from, and every key of its "
+          "configuration with the place that its value comes from.",
+          "det master info"),
+     .path = "/master/info", .member = "", COLUMNS(master_lines), .record = true,
+     .table = "settings", .table_columns = setting_columns,
+     .n_table_columns = STATIC_LEN(setting_columns)},
     {VIEW(view_options, "template", "list", "", 0, "Lists templates of configurations.",
           "det template list"),
      .path = "/templates", .member = "templates", COLUMNS(template_columns)},
