@@ -47,7 +47,8 @@ static const char *memory_of(const char *home, struct arena *arena)
     return arena_printf(arena, "%s/config-file", home);
 }
 
-const char *own_master_config(struct arena *arena)
+// That 'det up' was given last. NULL: none.
+static const char *remembered_config(struct arena *arena)
 {
     const char *home = home_dir(arena), *file = NULL;
     struct buf text = BUF_INIT(PATH_MAX + 1);
@@ -166,7 +167,7 @@ pid_t own_master_start(const char *const *options, enum own_master_life life)
     } else if (make_home(home)) {
         const char *log = arena_printf(&arena, "%s/master.log", home);
         unlink(arena_printf(&arena, "%s/master.json", home)); // of one that is gone
-        const char *config = own_master_config(&arena);
+        const char *config = remembered_config(&arena);
         pid = fork();
         if (pid == 0) become_master(options, config, life, log);
         if (pid < 0) print_error("cannot start a process: %s", strerror(errno));

@@ -71,9 +71,9 @@ enum own_master_life {
 // Whether the master that was started with this data directory (home_dir) answers, and where.
 bool own_master_answers(char *url, size_t size);
 
-// The configuration file that 'det up' was given last; file NULL: none. It lives in the arena.
-const char *own_master_config(struct arena *arena);
-bool own_master_keep_config(const char *file); // false after the error was printed
+// From now on masters are started with this configuration; NULL: with none. False after the error
+// was printed.
+bool own_master_keep_config(const char *file);
 
 // Starts 'det master' with the options (up to a NULL) and waits until it answers. Its output goes
 // to <data>/master.log. 0 after the error was printed.
