@@ -1,8 +1,15 @@
-# The entry points. What they do is in CMakePresets.json and scripts/.
-.PHONY: all demo check check-long bench lint fmt asan tsan wide cov fuzz install clean
+# The entry points. What they do is in CMakePresets.json and scripts/. 'make' installs nothing on the machine; what is
+# missing is named, and 'make deps' installs it.
+.PHONY: all deps deps-test demo check check-long bench lint fmt asan tsan wide cov fuzz install clean
 
 all:
 	scripts/build release
+
+deps:
+	scripts/deps build
+
+deps-test:
+	scripts/deps build test
 
 demo:
 	scripts/demo

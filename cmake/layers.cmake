@@ -1,9 +1,6 @@
 # det_layer(), det_kernels(), det_library(): how the table in CMakeLists.txt becomes libraries.
 
-enable_testing()
-
-# One static library from src/<name>/, and one program from each tests/unit/test_<name>*.c that links
-# the whole layer and its USES, and nothing more: a call to a forbidden layer does not link.
+# One static library from src/<name>/; det_unit_tests() makes its tests.
 function(det_layer name)
   cmake_parse_arguments(L "PURE" "" "USES;LIBS;LOADS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
@@ -15,34 +12,16 @@ function(det_layer name)
     target_link_libraries(${name} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
   endif()
   foreach(lib ${L_LIBS})
-    pkg_check_modules(${lib} REQUIRED IMPORTED_TARGET ${lib})
+    det_module(${lib})
     target_link_libraries(${name} PUBLIC PkgConfig::${lib})
     set_property(GLOBAL APPEND PROPERTY det_libs_${name} PkgConfig::${lib})
   endforeach()
   foreach(lib ${L_LOADS}) # only the headers
-    pkg_check_modules(${lib} REQUIRED IMPORTED_TARGET ${lib})
+    det_module(${lib})
     target_include_directories(${name} PRIVATE ${${lib}_INCLUDE_DIRS})
   endforeach()
-  if(DET_TESTS)
-    det_unit_tests(${name} ${L_LOADS})
-  endif()
-endfunction()
-
-function(det_unit_tests name)
-  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
-  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/test_${name}.c
-       ${PROJECT_SOURCE_DIR}/tests/unit/test_${name}_*.c)
-  foreach(source ${tests})
-    get_filename_component(test ${source} NAME_WE)
-    add_executable(${test} ${source})
-    target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${test} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${name}> PkgConfig::cmocka)
-    foreach(lib ${ARGN}) # a test may make with it what the layer has to read
-      target_link_libraries(${test} PRIVATE PkgConfig::${lib})
-    endforeach()
-    add_test(NAME ${test} COMMAND ${test} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 300)
-  endforeach()
+  set_property(GLOBAL APPEND PROPERTY det_layers ${name})
+  set_property(GLOBAL PROPERTY det_loads_${name} ${L_LOADS})
 endfunction()
 
 # Kernels are compiled once per instruction set from the same sources, in src/<name>/kernels/; the
@@ -71,7 +50,7 @@ function(det_kernels name)
     target_compile_definitions(${name}_${isa} PRIVATE DET_ISA=${isa} DET_ISA_${isa}=1)
     target_compile_options(${name}_${isa} PRIVATE -O2 -ftree-vectorize ${vectorize} ${isa_flags_${isa}})
     # Long to build. No file is parsed there; and threads do the same with every instruction set, so
-    # that they are watched with one (see DET_ISA in extras.cmake).
+    # that they are watched with one (see DET_ISA in tests.cmake).
     if(DET_FUZZ OR (DET_SANITIZE STREQUAL "thread" AND NOT isa STREQUAL "plain"))
       target_compile_options(${name}_${isa} PRIVATE -fno-sanitize=all)
     endif()

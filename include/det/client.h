@@ -175,13 +175,16 @@ DET_API int det_core_wait_preempt(det_core *core, bool *out, det_err *err);
 
 // --- many machines
 
+// Which machines an allocation has: for launch layers, which start processes that talk to each
+// other.
 typedef struct det_rendezvous {
     int rank, size;               // of this machine's share, of all of them
     const char *const *addresses; // size of them, in order of rank; [0] is the chief's
     const int *slots;             // on each
 } det_rendezvous;
 
-// Lives as long as core.
+// What DET_RENDEZVOUS_INFO says; in a program that no master has started, this machine alone. Lives
+// as long as core.
 DET_API int det_core_rendezvous(det_core *core, const det_rendezvous **out, det_err *err);
 
 #ifdef __cplusplus

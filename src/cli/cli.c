@@ -47,18 +47,20 @@ static int match_verb(const char *verb, char **words, int n)
     return count;
 }
 
-// The row that the words name; *n_words says how many of them do. NULL if there is none.
+// The row that most of the words name; *n_words says how many of them do. NULL if there is none.
 static const struct command *find_command(char **words, int n, int *n_words)
 {
+    const struct command *found = NULL;
+    *n_words = 0;
     for (size_t i = 0; i < n_commands; i++) {
         const struct command *c = commands[i];
         if (!n || strcmp(words[0], c->noun) != 0) continue;
         int n_verb = c->verb ? match_verb(c->verb, words + 1, n - 1) : 0;
-        if (c->verb && !n_verb) continue;
+        if ((c->verb && !n_verb) || 1 + n_verb <= *n_words) continue;
         *n_words = 1 + n_verb;
-        return c;
+        found = c;
     }
-    return NULL;
+    return found;
 }
 
 static bool is_noun(const char *word)
@@ -142,6 +144,7 @@ static int dispatch(char **words, int n)
 
 int cli_main(int argc, char **argv)
 {
+    commands_open();
     int status = dispatch(argv + 1, argc > 0 ? argc - 1 : 0);
     if (!print_finish() && status == EXIT_OK) status = EXIT_FAILED;
     return status;

@@ -120,12 +120,16 @@ static int run_completion(const struct call *call)
     return EXIT_OK;
 }
 
-const struct command cmd_completion = {
-    .noun = "completion",
-    .args = "SHELL",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Prints a script that lets bash or zsh complete commands and options.",
-    .example = "det completion bash > ~/.local/share/bash-completion/completions/det",
-    .run = run_completion,
+static const struct command rows[] = {
+    {
+        .noun = "completion",
+        .args = "SHELL",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Prints a script that lets bash or zsh complete commands and options.",
+        .example = "det completion bash > ~/.local/share/bash-completion/completions/det",
+        .run = run_completion,
+    },
 };
+
+const struct command_table cmd_completion_commands = COMMAND_TABLE(rows);

@@ -54,25 +54,10 @@ static const struct option check_options[] = {
     {"job", 0, NULL, "The file is that of a job ('det job run'), not of an experiment."},
 };
 
-const struct command cmd_config_check = {
-    .noun = "config",
-    .verb = "check",
-    .args = "FILE",
-    .min_args = 1,
-    .max_args = 1,
-    .help =
-        "Checks a configuration file and prints it with all defaults. Everything that is wrong is "
-        "reported at once, with its place. '-' reads standard input.",
-    .example = "det config check const.yaml",
-    .options = check_options,
-    .n_options = sizeof check_options / sizeof *check_options,
-    .run = run_check,
-};
-
 static int run_reference(const struct call *call)
 {
     struct buf out = BUF_INIT(1 << 20);
-    config_reference(call_option(call, "job"), &out);
+    config_reference(call_option(call, "job") ? &job_config_table : &exp_config_table, &out);
     print_data(buf_str(&out));
     buf_done(&out);
     return EXIT_OK;
@@ -82,14 +67,32 @@ static const struct option reference_options[] = {
     {"job", 0, NULL, "Of jobs ('det job run'), not of experiments."},
 };
 
-const struct command cmd_config_reference = {
-    .noun = "config",
-    .verb = "reference",
-    .args = "",
-    .help = "Prints all keys of a configuration with their values, defaults and meaning, as "
-            "Markdown.",
-    .example = "det config reference",
-    .options = reference_options,
-    .n_options = sizeof reference_options / sizeof *reference_options,
-    .run = run_reference,
+static const struct command rows[] = {
+    {
+        .noun = "config",
+        .verb = "check",
+        .args = "FILE",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Checks a configuration file and prints it with all defaults. Everything that is "
+                "wrong is "
+                "reported at once, with its place. '-' reads standard input.",
+        .example = "det config check const.yaml",
+        .options = check_options,
+        .n_options = sizeof check_options / sizeof *check_options,
+        .run = run_check,
+    },
+    {
+        .noun = "config",
+        .verb = "reference",
+        .args = "",
+        .help = "Prints all keys of a configuration with their values, defaults and meaning, as "
+                "Markdown.",
+        .example = "det config reference",
+        .options = reference_options,
+        .n_options = sizeof reference_options / sizeof *reference_options,
+        .run = run_reference,
+    },
 };
+
+const struct command_table cmd_config_commands = COMMAND_TABLE(rows);

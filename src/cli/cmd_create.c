@@ -47,34 +47,42 @@ static const struct doc *upload(struct remote *r, const char *dir)
 
 // --- creating
 
+// What the master is told to make. What is NULL or 0 is not said.
 struct creation {
-    const char *config, *dir; // dir NULL: none
-    const char *type;
-    int64_t parent; // 0: none
+    const char *config, *context, *type, *template;
+    int64_t parent;
+    int64_t continues; // this experiment goes on, with the changes of config
+    bool paused;
 };
 
-static const struct doc *create(struct remote *r, const struct call *call, const struct creation *c)
+static void set_text(struct arena *arena, struct doc *body, const char *key, const char *text)
 {
-    struct doc *body = doc_new(&r->arena, DOC_MAP);
-    const struct doc *context = NULL;
-    if (c->dir && !(context = upload(r, c->dir))) return NULL;
-    doc_set(body, str_from("config"), doc_new_str(&r->arena, c->config));
-    doc_set(body, str_from("type"), doc_new_str(&r->arena, c->type));
-    if (context)
-        doc_set(body, str_from("context"), doc_new_str(&r->arena, doc_text(context, "context")));
-    if (call_option(call, "template"))
-        doc_set(body, str_from("template"), doc_new_str(&r->arena, call_option(call, "template")));
-    if (call_option(call, "paused"))
-        doc_set(body, str_from("activate"), doc_new_bool(&r->arena, false));
-    if (c->parent) doc_set(body, str_from("parentId"), doc_new_int(&r->arena, c->parent));
-    const struct doc *answer = remote_call(r, HTTP_POST, body, "/experiments");
-    return doc_find(answer, "experiment");
+    if (text) doc_set(body, str_from(key), doc_new_str(arena, text));
 }
 
-static int after_creation(struct remote *r, const struct call *call, const struct doc *experiment,
+static void set_number(struct arena *arena, struct doc *body, const char *key, int64_t number)
+{
+    if (number) doc_set(body, str_from(key), doc_new_int(arena, number));
+}
+
+static const struct doc *create(struct remote *r, const struct creation *c)
+{
+    struct arena *a = &r->arena;
+    struct doc *body = doc_new(a, DOC_MAP);
+    set_number(a, body, "id", c->continues);
+    set_text(a, body, c->continues ? "overrideConfig" : "config", c->config);
+    set_text(a, body, "type", c->type);
+    set_text(a, body, "context", c->context);
+    set_text(a, body, "template", c->template);
+    set_number(a, body, "parentId", c->parent);
+    if (c->paused) doc_set(body, str_from("activate"), doc_new_bool(a, false));
+    return remote_call(r, HTTP_POST, body, "/experiments%s", c->continues ? "/continue" : "");
+}
+
+static int after_creation(struct remote *r, const struct call *call, const struct doc *answer,
                           const char *what)
 {
-    int64_t id = doc_whole(experiment, "id");
+    int64_t id = doc_whole(doc_find(answer, "experiment"), "id");
     struct buf out = BUF_INIT(4096);
     buf_printf(&out, "Created %s %lld\n", what, (long long)id);
     if (!call_option(call, "paused")) buf_printf(&out, "Activated %s %lld\n", what, (long long)id);
@@ -101,17 +109,23 @@ static int create_from_file(const struct call *call, bool job)
     struct remote r;
     struct submission s = {.job = job};
     int status = EXIT_FAILED;
-    struct creation c = {.dir = call->n_args > 1 ? call->args[1] : NULL,
-                         .type = job ? "TYPE_GENERIC" : "TYPE_EXPERIMENT"};
-    if (!remote_open(&r, call) || !add_template(&r, call_option(call, "template"), &s)) goto out;
+    struct creation c = {.type = job ? "TYPE_GENERIC" : "TYPE_EXPERIMENT",
+                         .template = call_option(call, "template"),
+                         .paused = call_option(call, "paused")};
+    if (!remote_open(&r, call) || !add_template(&r, c.template, &s)) goto out;
     status = EXIT_USAGE;
     if (!submission_read(&r.arena, call->args[0], &s) || !submission_change(&r.arena, call, &s) ||
         !submission_check(&r.arena, &s))
         goto out;
     status = EXIT_FAILED;
+    if (call->n_args > 1) {
+        const struct doc *uploaded = upload(&r, call->args[1]);
+        if (!uploaded) goto out;
+        c.context = doc_text(uploaded, "context");
+    }
     c.config = s.text;
-    const struct doc *experiment = create(&r, call, &c);
-    if (experiment) status = after_creation(&r, call, experiment, job ? "job" : "experiment");
+    const struct doc *answer = create(&r, &c);
+    if (answer) status = after_creation(&r, call, answer, job ? "job" : "experiment");
 out:
     remote_close(&r);
     return status;
@@ -160,6 +174,7 @@ static int run_fork(const struct call *call)
     struct remote r;
     struct submission s = {0};
     int status = EXIT_FAILED;
+    if (!remote_check_id(call)) return EXIT_USAGE;
     if (!remote_open(&r, call)) goto out;
     const struct doc *old = remote_get(&r, "/experiments/%s", remote_segment(&r, call->args[0]));
     const struct doc *row = doc_find(old, "experiment"), *config = doc_find(old, "config");
@@ -169,14 +184,13 @@ static int run_fork(const struct call *call)
     status = EXIT_USAGE;
     if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
     status = EXIT_FAILED;
-    struct doc *body = doc_new(&r.arena, DOC_MAP);
-    doc_set(body, str_from("config"), doc_new_str(&r.arena, s.text));
-    doc_set(body, str_from("context"), doc_share(&r.arena, doc_find(row, "modelDefinition")));
-    doc_set(body, str_from("parentId"), doc_new_int(&r.arena, doc_whole(row, "id")));
-    if (call_option(call, "paused"))
-        doc_set(body, str_from("activate"), doc_new_bool(&r.arena, false));
-    const struct doc *answer = remote_call(&r, HTTP_POST, body, "/experiments");
-    if (answer) status = after_creation(&r, call, doc_find(answer, "experiment"), "experiment");
+    const char *context = doc_text(row, "modelDefinition");
+    const struct creation c = {.config = s.text,
+                               .context = *context ? context : NULL,
+                               .parent = doc_whole(row, "id"),
+                               .paused = call_option(call, "paused")};
+    const struct doc *answer = create(&r, &c);
+    if (answer) status = after_creation(&r, call, answer, "experiment");
 out:
     remote_close(&r);
     return status;
@@ -211,15 +225,13 @@ static int run_continue(const struct call *call)
     struct submission s = {0};
     int64_t id = strtoll(call->args[0], NULL, 10);
     int status = EXIT_FAILED;
+    if (!remote_check_id(call)) return EXIT_USAGE;
     if (!remote_open(&r, call) || !add_stored(&r, id, &s)) goto out;
     status = EXIT_USAGE;
     if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
     status = EXIT_FAILED;
-    struct doc *body = doc_new(&r.arena, DOC_MAP);
-    doc_set(body, str_from("id"), doc_new_int(&r.arena, id));
-    if (s.doc->n) doc_set(body, str_from("overrideConfig"), doc_new_str(&r.arena, s.text));
-    const struct doc *answer = remote_call(&r, HTTP_POST, body, "/experiments/continue");
-    if (answer) status = after_continuing(&r, call, id);
+    const struct creation c = {.continues = id, .config = s.doc->n ? s.text : NULL};
+    if (create(&r, &c)) status = after_continuing(&r, call, id);
 out:
     remote_close(&r);
     return status;
@@ -246,51 +258,11 @@ static const struct option create_options[] = {
     CONFIG_OPTION,
 };
 
-const struct command cmd_experiment_create = {
-    .noun = "experiment",
-    .verb = "create",
-    .args = "FILE [DIR]",
-    .min_args = 1,
-    .max_args = 2,
-    .help = "Creates an experiment from a configuration and the folder with its code. What "
-            ".detignore names is left out.",
-    .example = "det experiment create const.yaml . -f",
-    .options = create_options,
-    .n_options = STATIC_LEN(create_options),
-    .run = run_create,
-};
-
-const struct command cmd_job_run = {
-    .noun = "job",
-    .verb = "run",
-    .args = "FILE [DIR]",
-    .min_args = 1,
-    .max_args = 2,
-    .help = "Runs a command on some slots, without a search: batch inference, data preparation.",
-    .example = "det job run inference.yaml . -f",
-    .options = create_options,
-    .n_options = STATIC_LEN(create_options),
-    .run = run_job,
-};
-
 static const struct option fork_options[] = {
     MASTER_OPTION,
     FOLLOW_OPTIONS,
     {"paused", 0, NULL, "Does not start it."},
     CONFIG_OPTION,
-};
-
-const struct command cmd_experiment_fork = {
-    .noun = "experiment",
-    .verb = "fork",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Creates an experiment like another one, with the changes of --config.",
-    .example = "det experiment fork 7 --config hyperparameters.learning_rate=0.1",
-    .options = fork_options,
-    .n_options = STATIC_LEN(fork_options),
-    .run = run_fork,
 };
 
 static const struct option continue_options[] = {
@@ -299,17 +271,60 @@ static const struct option continue_options[] = {
     CONFIG_OPTION,
 };
 
-const struct command cmd_experiment_continue = {
-    .noun = "experiment",
-    .verb = "continue",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Lets an experiment that has ended run on: a single one for longer, trials of a random "
+static const struct command rows[] = {
+    {
+        .noun = "experiment",
+        .verb = "create",
+        .args = "FILE [DIR]",
+        .min_args = 1,
+        .max_args = 2,
+        .help = "Creates an experiment from a configuration and the folder with its code. What "
+                ".detignore names is left out.",
+        .example = "det experiment create const.yaml . -f",
+        .options = create_options,
+        .n_options = STATIC_LEN(create_options),
+        .run = run_create,
+    },
+    {
+        .noun = "job",
+        .verb = "run",
+        .args = "FILE [DIR]",
+        .min_args = 1,
+        .max_args = 2,
+        .help =
+            "Runs a command on some slots, without a search: batch inference, data preparation.",
+        .example = "det job run inference.yaml . -f",
+        .options = create_options,
+        .n_options = STATIC_LEN(create_options),
+        .run = run_job,
+    },
+    {
+        .noun = "experiment",
+        .verb = "fork",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Creates an experiment like another one, with the changes of --config.",
+        .example = "det experiment fork 7 --config hyperparameters.learning_rate=0.1",
+        .options = fork_options,
+        .n_options = STATIC_LEN(fork_options),
+        .run = run_fork,
+    },
+    {
+        .noun = "experiment",
+        .verb = "continue",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help =
+            "Lets an experiment that has ended run on: a single one for longer, trials of a random "
             "or grid search that are not complete, or more of them; any other search if it was "
             "canceled.",
-    .example = "det experiment continue 7 --config searcher.max_length.batches=4000",
-    .options = continue_options,
-    .n_options = STATIC_LEN(continue_options),
-    .run = run_continue,
+        .example = "det experiment continue 7 --config searcher.max_length.batches=4000",
+        .options = continue_options,
+        .n_options = STATIC_LEN(continue_options),
+        .run = run_continue,
+    },
 };
+
+const struct command_table cmd_create_commands = COMMAND_TABLE(rows);

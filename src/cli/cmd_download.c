@@ -136,13 +136,14 @@ static const struct option download_options[] = {MASTER_OPTION};
 static const struct option trial_options[] = {
     {"best", 0, NULL, "The one with the best validation instead."}, MASTER_OPTION};
 
-COMMAND(cmd_checkpoint_download, "checkpoint", "download", "UUID [DIR]", 1, 2, download_options,
-        run_checkpoint_download,
-        "Downloads a checkpoint into a folder. It is named like it if none is given.",
-        "det checkpoint download 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 best")
-COMMAND(cmd_trial_download, "trial", "download", "ID [DIR]", 1, 2, trial_options,
-        run_trial_download, "Downloads the latest checkpoint of a trial.",
-        "det trial download 12 folder --best")
-COMMAND(cmd_experiment_model_def, "experiment", "download-model-def", "ID [FILE]", 1, 2,
-        download_options, run_model_def, "Downloads the code of an experiment.",
-        "det experiment download-model-def 7")
+static const struct command rows[] = {
+    COMMAND("checkpoint", "download", "UUID [DIR]", 1, 2, download_options, run_checkpoint_download,
+            "Downloads a checkpoint into a folder. It is named like it if none is given.",
+            "det checkpoint download 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10 best"),
+    COMMAND("trial", "download", "ID [DIR]", 1, 2, trial_options, run_trial_download,
+            "Downloads the latest checkpoint of a trial.", "det trial download 12 folder --best"),
+    COMMAND("experiment", "download-model-def", "ID [FILE]", 1, 2, download_options, run_model_def,
+            "Downloads the code of an experiment.", "det experiment download-model-def 7"),
+};
+
+const struct command_table cmd_download_commands = COMMAND_TABLE(rows);

@@ -92,43 +92,45 @@ static const struct option log_options[] = {
     {"tail", 0, "N", "Shows the last N lines only."},
 };
 
-#define LOGS(symbol, noun_, run_, help_, example_) \
-    COMMAND(symbol, noun_, "logs", "ID", 1, 1, log_options, run_, help_, example_)
-
-LOGS(cmd_trial_logs, "trial", run_trial_logs, "Shows what a trial printed.", "det trial logs 12 -f")
-LOGS(cmd_experiment_logs, "experiment", run_experiment_logs,
-     "Shows what the trials of an experiment printed.", "det experiment logs 7 --tail 20")
-LOGS(cmd_job_logs, "job", run_experiment_logs, "Shows what a job printed.", "det job logs 7 -f")
+#define LOGS(noun_, run_, help_, example_) \
+    COMMAND(noun_, "logs", "ID", 1, 1, log_options, run_, help_, example_)
 
 static const struct option wait_options[] = {MASTER_OPTION};
-
-const struct command cmd_experiment_wait = {
-    .noun = "experiment",
-    .verb = "wait",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Waits until an experiment ends. The exit status is 0 if it completed.",
-    .example = "det experiment wait 7",
-    .options = wait_options,
-    .n_options = STATIC_LEN(wait_options),
-    .run = run_wait,
-};
 
 static const struct option config_options[] = {
     MASTER_OPTION,
     {"json", 0, NULL, "Prints JSON instead of YAML."},
 };
 
-const struct command cmd_experiment_config = {
-    .noun = "experiment",
-    .verb = "config",
-    .args = "ID",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Prints the complete configuration of an experiment.",
-    .example = "det experiment config 7",
-    .options = config_options,
-    .n_options = STATIC_LEN(config_options),
-    .run = run_config,
+static const struct command rows[] = {
+    LOGS("trial", run_trial_logs, "Shows what a trial printed.", "det trial logs 12 -f"),
+    LOGS("experiment", run_experiment_logs, "Shows what the trials of an experiment printed.",
+         "det experiment logs 7 --tail 20"),
+    LOGS("job", run_experiment_logs, "Shows what a job printed.", "det job logs 7 -f"),
+    {
+        .noun = "experiment",
+        .verb = "wait",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Waits until an experiment ends. The exit status is 0 if it completed.",
+        .example = "det experiment wait 7",
+        .options = wait_options,
+        .n_options = STATIC_LEN(wait_options),
+        .run = run_wait,
+    },
+    {
+        .noun = "experiment",
+        .verb = "config",
+        .args = "ID",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Prints the complete configuration of an experiment.",
+        .example = "det experiment config 7",
+        .options = config_options,
+        .n_options = STATIC_LEN(config_options),
+        .run = run_config,
+    },
 };
+
+const struct command_table cmd_follow_commands = COMMAND_TABLE(rows);

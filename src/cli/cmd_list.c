@@ -6,14 +6,17 @@
 #include "cli/show.h"
 
 struct view {
-    const struct command *command;
+    struct command command;
     const char *path;   // %s: the argument of the command
     const char *member; // of the answer: the list or record to show
     const struct column *columns;
     size_t n_columns;
     bool record;
     const char *beside; // a member of the answer that is shown with the record; NULL: none
-    const char *usual;  // added to the query unless --all is given; NULL: nothing
+    const char *table;  // a list in the record that is shown below it; NULL: none
+    const struct column *table_columns;
+    size_t n_table_columns;
+    const char *usual; // added to the query unless --all is given; NULL: nothing
 };
 
 #define KEPT_CHECKPOINTS \
@@ -137,6 +140,7 @@ static const struct column master_lines[] = {
     {"Version", "version", .as = SHOW_PLAIN},
     {"Address", "url", .as = SHOW_PLAIN},
     {"Data", "dataDir", .as = SHOW_PLAIN},
+    {"Configuration", "configFile", .as = SHOW_PLAIN},
     {"Cluster", "clusterId", .as = SHOW_PLAIN},
     {"Isolation of tasks", "isolation", .as = SHOW_PLAIN},
     {"Not in force", "notInForce", .as = SHOW_PLAIN},
@@ -144,39 +148,16 @@ static const struct column master_lines[] = {
     {"Processes of a task", "taskProcesses", .as = SHOW_PLAIN},
 };
 
+static const struct column setting_columns[] = {
+    {"KEY", "key", .as = SHOW_PLAIN},
+    {"VALUE", "value", .as = SHOW_PLAIN, .cut = true},
+    {"FROM", "source", .as = SHOW_PLAIN},
+    {"AFTER A RESTART", "afterRestart", .as = SHOW_PLAIN, .drop = 1},
+};
+
 static const struct column template_columns[] = {{"NAME", "name", .as = SHOW_PLAIN}};
 static const struct column template_lines[] = {{"Template", "name", .as = SHOW_PLAIN},
                                                {"Configuration", "config", .as = SHOW_PLAIN}};
-static const struct view views[] = {
-    {&cmd_experiment_list, "/experiments?orderBy=ORDER_BY_DESC", "experiments",
-     COLUMNS(experiment_columns), .usual = "archived=false"},
-    {&cmd_experiment_describe, "/experiments/%s", "experiment", COLUMNS(experiment_lines),
-     .record = true, .beside = "warnings"},
-    {&cmd_experiment_list_trials, "/experiments/%s/trials?limit=-1", "trials",
-     COLUMNS(trial_columns), .record = false},
-    {&cmd_experiment_list_checkpoints, "/experiments/%s/checkpoints?limit=-1", "checkpoints",
-     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
-    {&cmd_trial_describe, "/trials/%s", "trial", COLUMNS(trial_lines), .record = true},
-    {&cmd_checkpoint_list, "/trials/%s/checkpoints?limit=-1", "checkpoints",
-     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
-    {&cmd_checkpoint_describe, "/checkpoints/%s", "checkpoint", COLUMNS(checkpoint_lines),
-     .record = true},
-    {&cmd_job_list, "/jobs", "jobs", COLUMNS(job_columns), .record = false},
-    {&cmd_slot_list, "/slots", "slots", COLUMNS(slot_columns), .record = false},
-    {&cmd_user_list, "/users", "users", COLUMNS(user_columns), .record = false},
-    {&cmd_user_whoami, "/me", "user", COLUMNS(user_columns), .record = true},
-    {&cmd_master_info, "/master/info", "", COLUMNS(master_lines), .record = true},
-    {&cmd_template_list, "/templates", "templates", COLUMNS(template_columns), .record = false},
-    {&cmd_template_describe, "/templates/%s", "template", COLUMNS(template_lines), .record = true},
-};
-
-static const struct view *view_of(const struct call *call)
-{
-    for (size_t i = 0; i < STATIC_LEN(views); i++)
-        if (views[i].command == call->command) return &views[i];
-    ASSERT(!"a command without a view");
-    return NULL;
-}
 
 // The path with the argument and what options add to the query.
 static const char *path_of(const struct view *v, const struct call *call, struct remote *r)
@@ -191,9 +172,18 @@ static const char *path_of(const struct view *v, const struct call *call, struct
     return limit ? arena_printf(&r->arena, "%s&limit=%s", path, remote_segment(r, limit)) : path;
 }
 
+// JSON and the like have all of the record already.
+static void show_below(const struct call *call, const struct doc *list, const struct view *v)
+{
+    if (!list || call_option(call, "json") || call_option(call, "yaml") || call_option(call, "csv"))
+        return;
+    print_data(STR("\n"));
+    show_list(call, list, v->table_columns, v->n_table_columns);
+}
+
 static int run_view(const struct call *call)
 {
-    const struct view *v = view_of(call);
+    const struct view *v = (const void *)call->command; // its first member
     struct remote r;
     int status = EXIT_FAILED;
     const struct doc *answer = NULL;
@@ -209,6 +199,7 @@ static int run_view(const struct call *call)
         }
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)
                            : show_list(call, shown, v->columns, v->n_columns);
+        if (v->table) show_below(call, doc_find(shown, v->table), v);
     }
     remote_close(&r);
     return status;
@@ -227,33 +218,57 @@ static const struct option checkpoint_options[] = {
     FORMAT_OPTIONS,
 };
 
-#define VIEW(symbol, noun_, verb_, args_, n, help_, example_) \
-    VIEW_WITH(view_options, symbol, noun_, verb_, args_, n, help_, example_)
-#define VIEW_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
-    COMMAND(symbol, noun_, verb_, args_, n, n, options_, run_view, help_, example_)
+#define VIEW(options_, noun_, verb_, args_, n, help_, example_) \
+    .command = COMMAND(noun_, verb_, args_, n, n, options_, run_view, help_, example_)
 
-VIEW_WITH(experiment_options, cmd_experiment_list, "experiment", "list", "", 0,
-          "Lists experiments, the newest first.", "det experiment list")
-VIEW(cmd_experiment_describe, "experiment", "describe", "ID", 1, "Shows an experiment.",
-     "det experiment describe 7")
-VIEW(cmd_experiment_list_trials, "experiment", "list-trials", "ID", 1,
-     "Lists the trials of an experiment.", "det experiment list-trials 7")
-VIEW_WITH(checkpoint_options, cmd_experiment_list_checkpoints, "experiment", "list-checkpoints",
-          "ID", 1, "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7")
-VIEW(cmd_trial_describe, "trial", "describe", "ID", 1, "Shows a trial.", "det trial describe 12")
-VIEW_WITH(checkpoint_options, cmd_checkpoint_list, "checkpoint", "list", "TRIAL", 1,
-          "Lists the checkpoints of a trial.", "det checkpoint list 12")
-VIEW(cmd_checkpoint_describe, "checkpoint", "describe", "UUID", 1, "Shows a checkpoint.",
-     "det checkpoint describe 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10")
-VIEW(cmd_job_list, "job", "list", "", 0, "Shows the queue, and what everything in it waits for.",
-     "det job list")
-VIEW(cmd_slot_list, "slot", "list", "", 0, "Lists slots and what has them.", "det slot list")
-VIEW(cmd_user_list, "user", "list", "", 0, "Lists users.", "det user list")
-VIEW(cmd_user_whoami, "user", "whoami", "", 0, "Shows who the master takes you for.",
-     "det user whoami")
-VIEW(cmd_master_info, "master", "info", "", 0,
-     "Shows the master: where it is, and what tasks are kept from.", "det master info")
-VIEW(cmd_template_list, "template", "list", "", 0, "Lists templates of configurations.",
-     "det template list")
-VIEW(cmd_template_describe, "template", "describe", "NAME", 1, "Shows a template.",
-     "det template describe gpu")
+static const struct view views[] = {
+    {VIEW(experiment_options, "experiment", "list", "", 0, "Lists experiments, the newest first.",
+          "det experiment list"),
+     .path = "/experiments?orderBy=ORDER_BY_DESC", .member = "experiments",
+     COLUMNS(experiment_columns), .usual = "archived=false"},
+    {VIEW(view_options, "experiment", "describe", "ID", 1, "Shows an experiment.",
+          "det experiment describe 7"),
+     .path = "/experiments/%s", .member = "experiment", COLUMNS(experiment_lines), .record = true,
+     .beside = "warnings"},
+    {VIEW(view_options, "experiment", "list-trials", "ID", 1, "Lists the trials of an experiment.",
+          "det experiment list-trials 7"),
+     .path = "/experiments/%s/trials?limit=-1", .member = "trials", COLUMNS(trial_columns)},
+    {VIEW(checkpoint_options, "experiment", "list-checkpoints", "ID", 1,
+          "Lists the checkpoints of an experiment.", "det experiment list-checkpoints 7"),
+     .path = "/experiments/%s/checkpoints?limit=-1", .member = "checkpoints",
+     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
+    {VIEW(view_options, "trial", "describe", "ID", 1, "Shows a trial.", "det trial describe 12"),
+     .path = "/trials/%s", .member = "trial", COLUMNS(trial_lines), .record = true},
+    {VIEW(checkpoint_options, "checkpoint", "list", "TRIAL", 1, "Lists the checkpoints of a trial.",
+          "det checkpoint list 12"),
+     .path = "/trials/%s/checkpoints?limit=-1", .member = "checkpoints",
+     COLUMNS(checkpoint_columns), .usual = KEPT_CHECKPOINTS},
+    {VIEW(view_options, "checkpoint", "describe", "UUID", 1, "Shows a checkpoint.",
+          "det checkpoint describe 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10"),
+     .path = "/checkpoints/%s", .member = "checkpoint", COLUMNS(checkpoint_lines), .record = true},
+    {VIEW(view_options, "job", "list", "", 0,
+          "Shows the queue, and what everything in it waits for.", "det job list"),
+     .path = "/jobs", .member = "jobs", COLUMNS(job_columns)},
+    {VIEW(view_options, "slot", "list", "", 0, "Lists slots and what has them.", "det slot list"),
+     .path = "/slots", .member = "slots", COLUMNS(slot_columns)},
+    {VIEW(view_options, "user", "list", "", 0, "Lists users.", "det user list"), .path = "/users",
+     .member = "users", COLUMNS(user_columns)},
+    {VIEW(view_options, "user", "whoami", "", 0, "Shows who the master takes you for.",
+          "det user whoami"),
+     .path = "/me", .member = "user", COLUMNS(user_columns), .record = true},
+    {VIEW(view_options, "master", "info", "", 0,
+          "Shows the master: where it is, what tasks are kept from, and every key of its "
+          "configuration with the place that its value comes from.",
+          "det master info"),
+     .path = "/master/info", .member = "", COLUMNS(master_lines), .record = true,
+     .table = "settings", .table_columns = setting_columns,
+     .n_table_columns = STATIC_LEN(setting_columns)},
+    {VIEW(view_options, "template", "list", "", 0, "Lists templates of configurations.",
+          "det template list"),
+     .path = "/templates", .member = "templates", COLUMNS(template_columns)},
+    {VIEW(view_options, "template", "describe", "NAME", 1, "Shows a template.",
+          "det template describe gpu"),
+     .path = "/templates/%s", .member = "template", COLUMNS(template_lines), .record = true},
+};
+
+const struct command_table cmd_list_commands = COMMAND_TABLE(views);

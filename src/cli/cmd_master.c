@@ -4,25 +4,16 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/number.h"
 #include "cli/own_master.h"
+#include "cli/remote.h"
+#include "cli/show.h"
+#include "doc/yaml.h"
 #include "master/master.h"
 #include "sys/log.h"
 #include "task/task.h"
 #include <limits.h>
+#include <stdlib.h>
 #include <unistd.h>
-
-enum { DEFAULT_PORT = 8080 };
-
-static const char *data_dir(const struct call *call, struct arena *arena)
-{
-    const char *given = call_option(call, "data"), *home = getenv("DET_HOME");
-    const char *xdg = getenv("XDG_DATA_HOME"), *user = getenv("HOME");
-    if (given) return given;
-    if (home) return home;
-    if (xdg) return arena_printf(arena, "%s/det", xdg);
-    return user ? arena_printf(arena, "%s/.local/share/det", user) : NULL;
-}
 
 // The program that is running now, and one beside it.
 static const char *own_path(struct arena *arena, const char *sibling)
@@ -36,64 +27,119 @@ static const char *own_path(struct arena *arena, const char *sibling)
     return arena_printf(arena, "%.*s/%s", (int)(slash - path), path, sibling);
 }
 
-static bool read_number(const struct call *call, const char *name, int64_t low, int64_t high,
-                        int64_t *out)
+// --- the configuration: a file, and options that go before it
+
+static const struct {
+    const char *option, *key;
+} key_options[] = {
+#define KEY_ROW(name, letter, arg, key, help) {name, key},
+    MASTER_KEY_OPTIONS(KEY_ROW)
+#undef KEY_ROW
+};
+
+static const char *key_of(const char *option)
 {
-    const char *text = call_option(call, name);
-    if (!text) return true;
-    if (number_to_int(str_from(text), 10, out) && *out >= low && *out <= high) return true;
-    print_error("--%s must be a number between %lld and %lld, found '%s'", name, (long long)low,
-                (long long)high, text);
-    return false;
+    for (size_t i = 0; i < STATIC_LEN(key_options); i++)
+        if (!strcmp(key_options[i].option, option)) return key_options[i].key;
+    return NULL;
 }
 
-// "16G", "512M": in units of 1024.
-static bool read_size(const struct call *call, const char *name, int64_t *out)
+// A map in another one, which is made if it is not there.
+static struct doc *section_of(struct arena *arena, struct doc *map, struct str name,
+                              const struct doc_pos *pos)
 {
-    static const char units[] = "KMGT";
-    const char *text = call_option(call, name);
-    if (!text) return true;
-    struct str number = {text, strspn(text, "0123456789")};
-    const char *unit = text[number.len] ? strchr(units, text[number.len]) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    bool good = number.len && strlen(text) == number.len + (unit ? 1 : 0) &&
-                number_to_int(number, 10, out) && *out > 0 && *out <= INT64_MAX >> shift;
-    if (good)
-        *out <<= shift;
-    else
-        print_error("--%s must be a size such as 512M or 16G, found '%s'", name, text);
-    return good;
+    for (struct doc *d = map->first; d; d = d->next)
+        if (str_eq(d->key, name)) return d;
+    struct doc *section = doc_new(arena, DOC_MAP);
+    section->pos = section->key_pos = *pos;
+    doc_set(map, name, section);
+    return section;
 }
 
-// The settings, each from its option or its default.
-static bool read_settings(const struct call *call, struct arena *arena, struct master_settings *out)
+// The value of an option, as the file would have it: texts are texts, whatever they look like.
+static struct doc *option_value(struct arena *arena, const struct field *f, const char *text,
+                                const char *source)
 {
     struct diag_list diags = DIAG_INIT(arena);
-    struct field_ctx ctx = {.arena = arena, .diags = &diags};
-    const struct field_table *t = &master_settings_table;
-    field_read(&ctx, t, NULL, out);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct field *f = &t->fields[i];
-        void *member = (char *)out + f->offset;
-        char *option = arena_strdup(arena, f->name);
-        for (char *c = option; *c; c++)
-            if (*c == '_') *c = '-';
-        if (f->type == FIELD_BOOL && call_option(call, option)) *(bool *)member = true;
-        if (f->type == FIELD_INT &&
-            !read_number(call, option, (int64_t)f->min, (int64_t)f->max, member))
-            return false;
+    if (f->type == FIELD_BOOL || f->type == FIELD_TRI) return doc_new_bool(arena, true);
+    struct doc *value =
+        f->type == FIELD_STR ? NULL : yaml_parse(arena, str_from(text), source, &diags);
+    return value ? value : doc_new_str(arena, text);
+}
+
+// Sets "a.b" of the map.
+static void put_option(struct arena *arena, struct doc *map, const char *key, const char *text,
+                       const char *source)
+{
+    const struct doc_pos pos = {.source = source};
+    const struct field_table *table = &master_config_table;
+    for (struct str rest = str_from(key);;) {
+        struct str name = str_cut(&rest, '.');
+        const struct field *f = field_find_row(table->fields, table->n, name);
+        ASSERT(f);
+        name = str_from(f->name);
+        if (f->type == FIELD_TABLE) {
+            map = section_of(arena, map, name, &pos);
+            table = f->table;
+            continue;
+        }
+        struct doc *value = option_value(arena, f, text, source);
+        value->pos = value->key_pos = pos;
+        doc_set(map, name, value);
+        return;
     }
+}
+
+// The last one of a name counts.
+static bool is_last(const struct call *call, int i)
+{
+    for (int k = i + 1; k < call->n_given; k++)
+        if (call->given[k] == call->given[i]) return false;
     return true;
 }
 
-static bool check_tls(const struct call *call)
+static const struct doc *options_doc(const struct call *call, struct arena *arena)
 {
-    bool has_cert = call_option(call, "tls-cert"), has_key = call_option(call, "tls-key");
-    if (has_cert == has_key) return true;
-    print_error("--tls-cert and --tls-key go together: --%s is missing",
-                has_cert ? "tls-key" : "tls-cert");
-    return false;
+    struct doc *map = doc_new(arena, DOC_MAP);
+    for (int i = 0; i < call->n_given; i++) {
+        const char *name = call->given[i]->name, *key = key_of(name);
+        if (key && is_last(call, i))
+            put_option(arena, map, key, call->values[i], arena_printf(arena, "--%s", name));
+    }
+    return map;
 }
+
+// False after what is wrong was printed.
+static bool read_config(const char *file, const struct doc *options, struct arena *arena,
+                        struct master_config *out)
+{
+    struct diag_list diags = DIAG_INIT(arena);
+    int rc = master_read_config(arena, file, options, out, &diags);
+    print_diags(&diags);
+    return !rc;
+}
+
+static int run_config_check(const struct call *call)
+{
+    struct arena arena = ARENA_INIT;
+    struct master_config config;
+    bool good = read_config(call->args[0], NULL, &arena, &config);
+    if (good) show_doc(call, master_config_write(&arena, &config));
+    arena_done(&arena);
+    return good ? EXIT_OK : EXIT_USAGE;
+}
+
+static int run_config_reference(const struct call *call)
+{
+    struct buf out = BUF_INIT(1 << 20);
+    (void)call;
+    config_reference(&master_config_table, &out);
+    print_data(buf_str(&out));
+    buf_done(&out);
+    return EXIT_OK;
+}
+
+// --- running
 
 static int run_recover(const char *dir)
 {
@@ -106,53 +152,44 @@ static int run_recover(const char *dir)
     return rc ? EXIT_FAILED : EXIT_OK;
 }
 
+static int run(const struct call *call, struct arena *arena, const char *dir)
+{
+    const char *self = own_path(arena, NULL), *file = call_option(call, "config");
+    const char *const shim[] = {self, "shim", NULL};
+    const struct doc *options = options_doc(call, arena);
+    struct master_config config;
+    det_err err;
+    char full[PATH_MAX]; // it is read again later
+    if (file && realpath(file, full)) file = full;
+    if (!read_config(file, options, arena, &config)) return EXIT_USAGE;
+    const struct master_opts opts = {
+        .data_dir = dir,
+        .config = &config,
+        .config_file = file,
+        .options = options,
+        .shim = shim,
+        .runner = own_path(arena, "det-run"),
+        .version = DET_VERSION,
+    };
+    if (!self || master_run(&opts, &err)) {
+        print_error("%s", self ? err.msg : "cannot find this program in /proc/self/exe");
+        return EXIT_FAILED;
+    }
+    return EXIT_OK;
+}
+
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
-    int64_t port = DEFAULT_PORT, slots = 0, memory = 0, processes = 0;
-    const char *dir = data_dir(call, &arena), *self = own_path(&arena, NULL);
-    const char *const shim[] = {self, "shim", NULL};
-    int status = EXIT_USAGE;
-    struct master_settings settings = {0};
-    det_err err;
-    if (!read_settings(call, &arena, &settings) || !read_number(call, "port", 0, 65535, &port) ||
-        !read_number(call, "slots", 1, 4096, &slots) || !read_size(call, "task-memory", &memory) ||
-        !read_number(call, "task-processes", 1, 4194304, &processes) || !check_tls(call))
-        goto out;
-    status = EXIT_FAILED;
-    if (!dir || !self) {
-        print_error("there is no place for data: give --data, or set DET_HOME or HOME");
-        goto out;
-    }
-    if (call_option(call, "recover")) {
-        status = run_recover(dir);
-        goto out;
-    }
+    const char *given = call_option(call, "data"), *dir = given ? given : home_dir(&arena);
+    int status = EXIT_FAILED;
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
-    const struct master_opts opts = {
-        .settings = settings,
-        .data_dir = dir,
-        .host = call_option(call, "listen"),
-        .port = (int)port,
-        .n_slots = (int)slots,
-        .tls = call_option(call, "tls"),
-        .tls_cert = call_option(call, "tls-cert"),
-        .tls_key = call_option(call, "tls-key"),
-        .insecure = call_option(call, "insecure"),
-        .isolation = call_option(call, "isolation"),
-        .task_memory_bytes = memory,
-        .n_task_processes = processes,
-        .shim = shim,
-        .runner = own_path(&arena, "det-run"),
-        .ui_dir = call_option(call, "ui-dir"),
-        .version = DET_VERSION,
-    };
-    status = EXIT_OK;
-    if (master_run(&opts, &err)) {
-        print_error("%s", err.msg);
-        status = EXIT_FAILED;
-    }
-out:
+    if (!dir)
+        print_error("there is no place for data: give --data, or set DET_HOME or HOME");
+    else if (call_option(call, "recover"))
+        status = run_recover(dir);
+    else
+        status = run(call, &arena, dir);
     arena_done(&arena);
     return status;
 }
@@ -165,18 +202,7 @@ static const struct option master_options[] = {
     {"debug", 0, NULL, "Logs more."},
 };
 
-const struct command cmd_master = {
-    .noun = "master",
-    .args = "",
-    .help =
-        "Runs the master in the foreground. It keeps experiments, runs their trials and answers "
-        "all other commands. Tasks go on when it is stopped, and the next master finds them. After "
-        "SIGHUP it reads its certificate again.",
-    .example = "det master --listen 0.0.0.0 --tls",
-    .options = master_options,
-    .n_options = sizeof master_options / sizeof *master_options,
-    .run = run_master,
-};
+static const struct option check_options[] = {{"json", 0, NULL, "Prints JSON instead of YAML."}};
 
 static int run_shim(const struct call *call)
 {
@@ -189,15 +215,42 @@ static int run_shim(const struct call *call)
     return EXIT_FAILED;
 }
 
-const struct command cmd_shim = {
-    .noun = "shim",
-    .internal = true,
-    .args = "DIR [after]",
-    .min_args = 1,
-    .max_args = 2,
-    .help =
-        "Runs one task and writes down what becomes of it; or cleans up after such a process was "
-        "killed. The master starts this; people have no use for it.",
-    .example = "det shim /var/lib/det/run/7",
-    .run = run_shim,
+static const struct command rows[] = {
+    {
+        .noun = "master",
+        .args = "",
+        .help = "Runs the master in the foreground. It keeps experiments, runs their trials and "
+                "answers all other commands. Tasks go on when it is stopped, and the next master "
+                "finds them. After SIGHUP it reads its configuration and its certificate again.",
+        .example = "det master --listen 0.0.0.0 --tls",
+        .options = master_options,
+        .n_options = sizeof master_options / sizeof *master_options,
+        .run = run_master,
+    },
+    COMMAND("master", "config check", "FILE", 1, 1, check_options, run_config_check,
+            "Checks a configuration of a master and prints it with all defaults. Everything that "
+            "is wrong is reported at once, with its place.",
+            "det master config check det.yaml"),
+    {
+        .noun = "master",
+        .verb = "config reference",
+        .args = "",
+        .help = "Prints all keys of the configuration of a master with their values, defaults and "
+                "meaning, as Markdown.",
+        .example = "det master config reference",
+        .run = run_config_reference,
+    },
+    {
+        .noun = "shim",
+        .internal = true,
+        .args = "DIR [after]",
+        .min_args = 1,
+        .max_args = 2,
+        .help = "Runs one task and writes down what becomes of it; or cleans up after such a "
+                "process was killed. The master starts this; people have no use for it.",
+        .example = "det shim /var/lib/det/run/7",
+        .run = run_shim,
+    },
 };
+
+const struct command_table cmd_master_commands = COMMAND_TABLE(rows);

@@ -193,6 +193,10 @@ static int run_metrics(const struct call *call)
 
 static const struct option options[] = {MASTER_OPTION, FORMAT_OPTIONS};
 
-COMMAND(cmd_trial_metrics, "trial", "metrics", "ID", 1, 1, options, run_metrics,
-        "Shows what a trial has reported; with --csv, a column for each metric.",
-        "det trial metrics 12 --csv")
+static const struct command rows[] = {
+    COMMAND("trial", "metrics", "ID", 1, 1, options, run_metrics,
+            "Shows what a trial has reported; with --csv, a column for each metric.",
+            "det trial metrics 12 --csv"),
+};
+
+const struct command_table cmd_metrics_commands = COMMAND_TABLE(rows);

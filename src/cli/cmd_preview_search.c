@@ -134,16 +134,20 @@ static const struct option preview_options[] = {
     {"json", 0, NULL, "Prints JSON."},
 };
 
-const struct command cmd_preview_search = {
-    .noun = "preview-search",
-    .args = "FILE",
-    .min_args = 1,
-    .max_args = 1,
-    .help =
-        "Shows how many trials a search trains for how long. Nothing is run; '-' reads standard "
-        "input.",
-    .example = "det preview-search adaptive.yaml",
-    .options = preview_options,
-    .n_options = sizeof preview_options / sizeof *preview_options,
-    .run = run_preview,
+static const struct command rows[] = {
+    {
+        .noun = "preview-search",
+        .args = "FILE",
+        .min_args = 1,
+        .max_args = 1,
+        .help = "Shows how many trials a search trains for how long. Nothing is run; '-' reads "
+                "standard "
+                "input.",
+        .example = "det preview-search adaptive.yaml",
+        .options = preview_options,
+        .n_options = sizeof preview_options / sizeof *preview_options,
+        .run = run_preview,
+    },
 };
+
+const struct command_table cmd_preview_search_commands = COMMAND_TABLE(rows);

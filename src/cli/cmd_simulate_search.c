@@ -310,15 +310,20 @@ static const struct option simulate_options[] = {
     {"json", 0, NULL, "Prints every event as a line of JSON."},
 };
 
-const struct command cmd_simulate_search = {
-    .noun = "simulate-search",
-    .args = "FILE",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Runs a search to its end without training anything. Trials report made-up or recorded "
+static const struct command rows[] = {
+    {
+        .noun = "simulate-search",
+        .args = "FILE",
+        .min_args = 1,
+        .max_args = 1,
+        .help =
+            "Runs a search to its end without training anything. Trials report made-up or recorded "
             "metrics. The program of a custom search is run.",
-    .example = "det simulate-search adaptive.yaml --seed 7 --order worse",
-    .options = simulate_options,
-    .n_options = sizeof simulate_options / sizeof *simulate_options,
-    .run = run_simulate,
+        .example = "det simulate-search adaptive.yaml --seed 7 --order worse",
+        .options = simulate_options,
+        .n_options = sizeof simulate_options / sizeof *simulate_options,
+        .run = run_simulate,
+    },
 };
+
+const struct command_table cmd_simulate_search_commands = COMMAND_TABLE(rows);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct request {
-    const struct command *command;
+    struct command command;
     enum http_method method;
     bool number;      // the last argument is one
     const char *ends; // what the first argument is a number of, if it may have ended; else NULL
@@ -17,61 +17,6 @@ struct request {
     const char *done; // what to say; %1, %2 as above
     const char *ask;  // what to ask at a terminal before it is done; NULL: nothing
 };
-
-static const struct request requests[] = {
-    {&cmd_experiment_pause, HTTP_POST, false, .path = "/experiments/%1/pause", NULL,
-     .done = "Experiment %1 is being paused: its trials save a checkpoint and stop."},
-    {&cmd_experiment_activate, HTTP_POST, false, .path = "/experiments/%1/activate", NULL,
-     .done = "Experiment %1 is active."},
-    {&cmd_experiment_cancel, HTTP_POST, false, .path = "/experiments/%1/cancel", NULL,
-     .done = "Experiment %1 is being canceled: its trials save a checkpoint and end.",
-     .ends = "experiment"},
-    {&cmd_experiment_kill, HTTP_POST, false, .path = "/experiments/%1/kill", NULL,
-     .done = "Experiment %1 is being killed.", .ends = "experiment"},
-    {&cmd_experiment_archive, HTTP_POST, false, .path = "/experiments/%1/archive", NULL,
-     .done = "Experiment %1 is archived."},
-    {&cmd_experiment_unarchive, HTTP_POST, false, .path = "/experiments/%1/unarchive", NULL,
-     .done = "Experiment %1 is no longer archived."},
-    {&cmd_experiment_delete, HTTP_DELETE, false, .path = "/experiments/%1", NULL,
-     .done = "Experiment %1 is being deleted, with its checkpoints.",
-     .ask = "Delete experiment %1 with all of its checkpoints?"},
-    {&cmd_experiment_label_add, HTTP_PUT, false, .path = "/experiments/%1/labels/%2", NULL,
-     .done = "Experiment %1 has the label %2."},
-    {&cmd_experiment_label_remove, HTTP_DELETE, false, .path = "/experiments/%1/labels/%2", NULL,
-     .done = "Experiment %1 does not have the label %2."},
-    {&cmd_experiment_set_name, HTTP_PATCH, false, .path = "/experiments/%1", "name",
-     .done = "Experiment %1 is named %2."},
-    {&cmd_experiment_set_description, HTTP_PATCH, false, .path = "/experiments/%1", "description",
-     .done = "Experiment %1 is described."},
-    {&cmd_experiment_set_priority, HTTP_PATCH, true, .path = "/experiments/%1",
-     "resources.priority", .done = "Experiment %1 has priority %2."},
-    {&cmd_experiment_set_weight, HTTP_PATCH, true, .path = "/experiments/%1", "resources.weight",
-     .done = "Experiment %1 has weight %2."},
-    {&cmd_experiment_set_max_slots, HTTP_PATCH, true, .path = "/experiments/%1",
-     "resources.maxSlots", .done = "The slots of experiment %1 are limited to %2."},
-    {&cmd_trial_kill, HTTP_POST, false, .path = "/trials/%1/kill", NULL,
-     .done = "Trial %1 is being killed.", .ends = "trial"},
-    {&cmd_checkpoint_delete, HTTP_DELETE, false, .path = "/checkpoints/%1", NULL,
-     .done = "Checkpoint %1 is being deleted.", .ask = "Delete checkpoint %1?"},
-    {&cmd_job_kill, HTTP_POST, false, .path = "/experiments/%1/kill", NULL,
-     .done = "Job %1 is being killed.", .ends = "experiment"},
-    {&cmd_job_update, HTTP_PATCH, true, .path = "/jobs/%1", "priority",
-     .done = "Job %1 has priority %2."},
-    {&cmd_slot_enable, HTTP_POST, false, .path = "/slots/%1/enable", NULL,
-     .done = "Slot %1 is in use."},
-    {&cmd_slot_disable, HTTP_POST, false, .path = "/slots/%1/disable", NULL,
-     .done = "Slot %1 gets no new work."},
-    {&cmd_template_remove, HTTP_DELETE, false, .path = "/templates/%1", NULL,
-     .done = "Template %1 is removed."},
-};
-
-static const struct request *request_of(const struct call *call)
-{
-    for (size_t i = 0; i < STATIC_LEN(requests); i++)
-        if (requests[i].command == call->command) return &requests[i];
-    ASSERT(!"a command without a request");
-    return NULL;
-}
 
 // pattern with %1 and %2 replaced.
 static void fill(struct buf *out, const char *pattern, const char *const *arg)
@@ -139,7 +84,7 @@ static void tell_end(struct remote *r, const struct call *call, const char *what
 
 static int run_request(const struct call *call)
 {
-    const struct request *q = request_of(call);
+    const struct request *q = (const void *)call->command; // its first member
     struct remote r;
     struct buf path = BUF_INIT(64 << 10), done = BUF_INIT(64 << 10);
     int status = EXIT_FAILED;
@@ -172,55 +117,97 @@ static const struct option request_options[] = {MASTER_OPTION};
 
 static const struct option delete_options[] = {MASTER_OPTION, {"yes", 'y', NULL, "Does not ask."}};
 
-#define REQUEST(symbol, noun_, verb_, args_, n, help_, example_) \
-    REQUEST_WITH(request_options, symbol, noun_, verb_, args_, n, help_, example_)
-#define REQUEST_WITH(options_, symbol, noun_, verb_, args_, n, help_, example_) \
-    COMMAND(symbol, noun_, verb_, args_, n, n, options_, run_request, help_, example_)
+#define REQUEST(options_, noun_, verb_, args_, n, help_, example_) \
+    .command = COMMAND(noun_, verb_, args_, n, n, options_, run_request, help_, example_)
 
-REQUEST(cmd_experiment_pause, "experiment", "pause", "ID", 1,
-        "Lets an experiment save checkpoints and give its slots back. 'activate' goes on.",
-        "det experiment pause 7")
-REQUEST(cmd_experiment_activate, "experiment", "activate", "ID", 1,
-        "Lets a paused experiment go on from its checkpoints.", "det experiment activate 7")
-REQUEST(cmd_experiment_cancel, "experiment", "cancel", "ID", 1,
-        "Lets an experiment save checkpoints and ends it.", "det experiment cancel 7")
-REQUEST(cmd_experiment_kill, "experiment", "kill", "ID", 1, "Ends an experiment at once.",
-        "det experiment kill 7")
-REQUEST(cmd_experiment_archive, "experiment", "archive", "ID", 1,
-        "Takes an experiment that has ended out of lists.", "det experiment archive 7")
-REQUEST(cmd_experiment_unarchive, "experiment", "unarchive", "ID", 1,
-        "Brings an experiment back to lists.", "det experiment unarchive 7")
-REQUEST_WITH(delete_options, cmd_experiment_delete, "experiment", "delete", "ID", 1,
+static const struct request requests[] = {
+    {REQUEST(request_options, "experiment", "pause", "ID", 1,
+             "Lets an experiment save checkpoints and give its slots back. 'activate' goes on.",
+             "det experiment pause 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/pause",
+     .done = "Experiment %1 is being paused: its trials save a checkpoint and stop."},
+    {REQUEST(request_options, "experiment", "activate", "ID", 1,
+             "Lets a paused experiment go on from its checkpoints.", "det experiment activate 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/activate", .done = "Experiment %1 is active."},
+    {REQUEST(request_options, "experiment", "cancel", "ID", 1,
+             "Lets an experiment save checkpoints and ends it.", "det experiment cancel 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/cancel",
+     .done = "Experiment %1 is being canceled: its trials save a checkpoint and end.",
+     .ends = "experiment"},
+    {REQUEST(request_options, "experiment", "kill", "ID", 1, "Ends an experiment at once.",
+             "det experiment kill 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/kill", .done = "Experiment %1 is being killed.",
+     .ends = "experiment"},
+    {REQUEST(request_options, "experiment", "archive", "ID", 1,
+             "Takes an experiment that has ended out of lists.", "det experiment archive 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/archive", .done = "Experiment %1 is archived."},
+    {REQUEST(request_options, "experiment", "unarchive", "ID", 1,
+             "Brings an experiment back to lists.", "det experiment unarchive 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/unarchive",
+     .done = "Experiment %1 is no longer archived."},
+    {REQUEST(delete_options, "experiment", "delete", "ID", 1,
              "Deletes an experiment that has ended, with its checkpoints.",
-             "det experiment delete 7")
-REQUEST(cmd_experiment_label_add, "experiment", "label add", "ID LABEL", 2,
-        "Gives an experiment a label.", "det experiment label add 7 baseline")
-REQUEST(cmd_experiment_label_remove, "experiment", "label remove", "ID LABEL", 2,
-        "Takes a label from an experiment.", "det experiment label remove 7 baseline")
-REQUEST(cmd_experiment_set_name, "experiment", "set name", "ID NAME", 2, "Names an experiment.",
-        "det experiment set name 7 'wider layers'")
-REQUEST(cmd_experiment_set_description, "experiment", "set description", "ID TEXT", 2,
-        "Describes an experiment.", "det experiment set description 7 'with dropout 0.5'")
-REQUEST(cmd_experiment_set_priority, "experiment", "set priority", "ID N", 2,
-        "Changes the place in the queue: 1 is first, 99 last.", "det experiment set priority 7 10")
-REQUEST(cmd_experiment_set_weight, "experiment", "set weight", "ID N", 2,
-        "Changes the share of the slots that an experiment gets beside others.",
-        "det experiment set weight 7 2")
-REQUEST(cmd_experiment_set_max_slots, "experiment", "set max-slots", "ID N", 2,
-        "Limits how many slots an experiment uses at a time; 0: no limit.",
-        "det experiment set max-slots 7 4")
-REQUEST(cmd_trial_kill, "trial", "kill", "ID", 1, "Ends a trial at once.", "det trial kill 12")
-REQUEST_WITH(delete_options, cmd_checkpoint_delete, "checkpoint", "delete", "UUID", 1,
-             "Deletes a checkpoint.", "det checkpoint delete 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10")
-REQUEST(cmd_job_kill, "job", "kill", "ID", 1, "Ends a job at once.", "det job kill 7")
-REQUEST(
-    cmd_job_update, "job", "update", "JOB PRIORITY", 2,
-    "Changes the place in the queue: 1 is first, 99 last. JOB is its name, or the number of its "
-    "experiment.",
-    "det job update 7 10")
-REQUEST(cmd_slot_enable, "slot", "enable", "ID", 1, "Lets work onto a slot again.",
-        "det slot enable 1")
-REQUEST(cmd_slot_disable, "slot", "disable", "ID", 1, "Lets no new work onto a slot.",
-        "det slot disable 1")
-REQUEST(cmd_template_remove, "template", "remove", "NAME", 1, "Removes a template.",
-        "det template remove gpu")
+             "det experiment delete 7"),
+     .method = HTTP_DELETE, .path = "/experiments/%1",
+     .done = "Experiment %1 is being deleted, with its checkpoints.",
+     .ask = "Delete experiment %1 with all of its checkpoints?"},
+    {REQUEST(request_options, "experiment", "label add", "ID LABEL", 2,
+             "Gives an experiment a label.", "det experiment label add 7 baseline"),
+     .method = HTTP_PUT, .path = "/experiments/%1/labels/%2",
+     .done = "Experiment %1 has the label %2."},
+    {REQUEST(request_options, "experiment", "label remove", "ID LABEL", 2,
+             "Takes a label from an experiment.", "det experiment label remove 7 baseline"),
+     .method = HTTP_DELETE, .path = "/experiments/%1/labels/%2",
+     .done = "Experiment %1 does not have the label %2."},
+    {REQUEST(request_options, "experiment", "set name", "ID NAME", 2, "Names an experiment.",
+             "det experiment set name 7 'wider layers'"),
+     .method = HTTP_PATCH, .path = "/experiments/%1", .key = "name",
+     .done = "Experiment %1 is named %2."},
+    {REQUEST(request_options, "experiment", "set description", "ID TEXT", 2,
+             "Describes an experiment.", "det experiment set description 7 'with dropout 0.5'"),
+     .method = HTTP_PATCH, .path = "/experiments/%1", .key = "description",
+     .done = "Experiment %1 is described."},
+    {REQUEST(request_options, "experiment", "set priority", "ID N", 2,
+             "Changes the place in the queue: 1 is first, 99 last.",
+             "det experiment set priority 7 10"),
+     .method = HTTP_PATCH, .path = "/experiments/%1", .key = "resources.priority", .number = true,
+     .done = "Experiment %1 has priority %2."},
+    {REQUEST(request_options, "experiment", "set weight", "ID N", 2,
+             "Changes the share of the slots that an experiment gets beside others.",
+             "det experiment set weight 7 2"),
+     .method = HTTP_PATCH, .path = "/experiments/%1", .key = "resources.weight", .number = true,
+     .done = "Experiment %1 has weight %2."},
+    {REQUEST(request_options, "experiment", "set max-slots", "ID N", 2,
+             "Limits how many slots an experiment uses at a time; 0: no limit.",
+             "det experiment set max-slots 7 4"),
+     .method = HTTP_PATCH, .path = "/experiments/%1", .key = "resources.maxSlots", .number = true,
+     .done = "The slots of experiment %1 are limited to %2."},
+    {REQUEST(request_options, "trial", "kill", "ID", 1, "Ends a trial at once.",
+             "det trial kill 12"),
+     .method = HTTP_POST, .path = "/trials/%1/kill", .done = "Trial %1 is being killed.",
+     .ends = "trial"},
+    {REQUEST(delete_options, "checkpoint", "delete", "UUID", 1, "Deletes a checkpoint.",
+             "det checkpoint delete 0d9c2a4e-5f0b-4c9e-9f5a-3a4c7e1f2b10"),
+     .method = HTTP_DELETE, .path = "/checkpoints/%1", .done = "Checkpoint %1 is being deleted.",
+     .ask = "Delete checkpoint %1?"},
+    {REQUEST(request_options, "job", "kill", "ID", 1, "Ends a job at once.", "det job kill 7"),
+     .method = HTTP_POST, .path = "/experiments/%1/kill", .done = "Job %1 is being killed.",
+     .ends = "experiment"},
+    {REQUEST(request_options, "job", "update", "JOB PRIORITY", 2,
+             "Changes the place in the queue: 1 is first, 99 last. JOB is its name, or the number "
+             "of its experiment.",
+             "det job update 7 10"),
+     .method = HTTP_PATCH, .path = "/jobs/%1", .key = "priority", .number = true,
+     .done = "Job %1 has priority %2."},
+    {REQUEST(request_options, "slot", "enable", "ID", 1, "Lets work onto a slot again.",
+             "det slot enable 1"),
+     .method = HTTP_POST, .path = "/slots/%1/enable", .done = "Slot %1 is in use."},
+    {REQUEST(request_options, "slot", "disable", "ID", 1, "Lets no new work onto a slot.",
+             "det slot disable 1"),
+     .method = HTTP_POST, .path = "/slots/%1/disable", .done = "Slot %1 gets no new work."},
+    {REQUEST(request_options, "template", "remove", "NAME", 1, "Removes a template.",
+             "det template remove gpu"),
+     .method = HTTP_DELETE, .path = "/templates/%1", .done = "Template %1 is removed."},
+};
+
+const struct command_table cmd_steer_commands = COMMAND_TABLE(requests);

@@ -14,6 +14,17 @@ static void say(const char *text, const char *url)
     buf_done(&line);
 }
 
+// Options that 'det master' knows, too.
+static void hand_on(const struct call *call, struct arena *arena, const char **options)
+{
+    int n = 0;
+    for (int i = 0; i < call->n_given; i++) {
+        if (!strcmp(call->given[i]->name, "no-config")) continue;
+        options[n++] = arena_printf(arena, "--%s", call->given[i]->name);
+        if (call->given[i]->arg) options[n++] = call->values[i];
+    }
+}
+
 static int run_up(const struct call *call)
 {
     const char *options[2 * CALL_MAX_OPTIONS + 1] = {NULL};
@@ -21,16 +32,18 @@ static int run_up(const struct call *call)
     struct arena arena = ARENA_INIT;
     int status = EXIT_OK;
     if (call_option(call, "data")) setenv("DET_HOME", call_option(call, "data"), 1);
-    for (int i = 0, n = 0; i < call->n_given; i++) { // it knows them all
-        options[n++] = arena_printf(&arena, "--%s", call->given[i]->name);
-        if (call->given[i]->arg) options[n++] = call->values[i];
-    }
+    hand_on(call, &arena, options);
+    const char *file = call_option(call, "config");
     if (own_master_answers(url, sizeof url))
         say("A master is running already, at ", url);
-    else if (own_master_start(options, OUTLIVES_US) && own_master_answers(url, sizeof url))
-        say("The master is at ", url);
-    else
+    else if (call_option(call, "no-config") && !own_master_keep_config(NULL))
         status = EXIT_FAILED;
+    else if (!own_master_start(options, OUTLIVES_US) || !own_master_answers(url, sizeof url))
+        status = EXIT_FAILED;
+    else
+        say("The master is at ", url);
+    // One that the master has refused is not remembered.
+    if (status == EXIT_OK && file && !own_master_keep_config(file)) status = EXIT_FAILED;
     arena_done(&arena);
     return status;
 }
@@ -52,28 +65,36 @@ static int run_down(const struct call *call)
     return status;
 }
 
-static const struct option up_options[] = {OWN_MASTER_OPTIONS};
-
-const struct command cmd_up = {
-    .noun = "up",
-    .args = "",
-    .help = "Starts a master on this machine, in the background, unless one is running.",
-    .example = "det up",
-    .options = up_options,
-    .n_options = STATIC_LEN(up_options),
-    .run = run_up,
+static const struct option up_options[] = {
+    OWN_MASTER_OPTIONS // its rows end with a comma
+    {"no-config", 0, NULL, "Uses no configuration, and forgets the one of an earlier --config."},
 };
 
 static const struct option down_options[] = {
     {"data", 'd', "DIR", "Where the master keeps everything."},
 };
 
-const struct command cmd_down = {
-    .noun = "down",
-    .args = "",
-    .help = "Stops the master of this machine. Tasks go on without it.",
-    .example = "det down",
-    .options = down_options,
-    .n_options = STATIC_LEN(down_options),
-    .run = run_down,
+static const struct command rows[] = {
+    {
+        .noun = "up",
+        .args = "",
+        .help = "Starts a master on this machine, in the background, unless one is running. The "
+                "file of "
+                "--config is used by every 'det up' that follows.",
+        .example = "det up",
+        .options = up_options,
+        .n_options = STATIC_LEN(up_options),
+        .run = run_up,
+    },
+    {
+        .noun = "down",
+        .args = "",
+        .help = "Stops the master of this machine. Tasks go on without it.",
+        .example = "det down",
+        .options = down_options,
+        .n_options = STATIC_LEN(down_options),
+        .run = run_down,
+    },
 };
+
+const struct command_table cmd_up_commands = COMMAND_TABLE(rows);

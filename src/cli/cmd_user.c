@@ -233,29 +233,33 @@ static const struct option link_options[] = {
     {"unlink", 0, NULL, "Ends the link instead."},
 };
 
-COMMAND(
-    cmd_user_login, "user", "login", "NAME", 1, 1, plain_options, run_login,
-    "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, or from "
-    "a line of standard input.",
-    "det user login ada")
-COMMAND(cmd_user_logout, "user", "logout", "", 0, 0, plain_options, run_logout,
-        "Logs out and forgets the token.", "det user logout")
-COMMAND(cmd_user_create, "user", "create", "NAME", 1, 1, create_options, run_user_create,
-        "Creates a user.", "det user create ada")
-COMMAND(cmd_user_change_password, "user", "change-password", "[NAME]", 0, 1, plain_options,
-        run_change_password, "Changes a password: your own, or, for admins, that of others.",
-        "det user change-password")
-COMMAND(cmd_user_activate, "user", "activate", "NAME", 1, 1, plain_options, run_activate,
-        "Lets a user log in again.", "det user activate ada")
-COMMAND(cmd_user_deactivate, "user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
-        "Ends the sessions of a user, who cannot log in until 'det user activate'.",
-        "det user deactivate ada")
-COMMAND(
-    cmd_user_link_with_agent_user, "user", "link-with-agent-user", "NAME", 1, 1, link_options,
-    run_link,
-    "Lets the tasks of a user run as a Unix user, where the master isolates users from each "
-    "other (det master --isolation users). Without a link it is the Unix user of the same name.",
-    "det user link-with-agent-user ada --agent-uid 1001 --agent-gid 1001")
-COMMAND(cmd_template_set, "template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
-        "Stores a part of a configuration that experiments can be created with.",
-        "det template set gpu gpu.yaml")
+static const struct command rows[] = {
+    COMMAND("user", "login", "NAME", 1, 1, plain_options, run_login,
+            "Logs in; the token is kept in ~/.config/det. The password is read from the terminal, "
+            "or from "
+            "a line of standard input.",
+            "det user login ada"),
+    COMMAND("user", "logout", "", 0, 0, plain_options, run_logout,
+            "Logs out and forgets the token.", "det user logout"),
+    COMMAND("user", "create", "NAME", 1, 1, create_options, run_user_create, "Creates a user.",
+            "det user create ada"),
+    COMMAND("user", "change-password", "[NAME]", 0, 1, plain_options, run_change_password,
+            "Changes a password: your own, or, for admins, that of others.",
+            "det user change-password"),
+    COMMAND("user", "activate", "NAME", 1, 1, plain_options, run_activate,
+            "Lets a user log in again.", "det user activate ada"),
+    COMMAND("user", "deactivate", "NAME", 1, 1, plain_options, run_deactivate,
+            "Ends the sessions of a user, who cannot log in until 'det user activate'.",
+            "det user deactivate ada"),
+    COMMAND(
+        "user", "link-with-agent-user", "NAME", 1, 1, link_options, run_link,
+        "Lets the tasks of a user run as a Unix user, where the master isolates users from each "
+        "other (det master --isolation users). Without a link it is the Unix user of the same "
+        "name.",
+        "det user link-with-agent-user ada --agent-uid 1001 --agent-gid 1001"),
+    COMMAND("template", "set", "NAME FILE", 2, 2, plain_options, run_template_set,
+            "Stores a part of a configuration that experiments can be created with.",
+            "det template set gpu gpu.yaml"),
+};
+
+const struct command_table cmd_user_commands = COMMAND_TABLE(rows);

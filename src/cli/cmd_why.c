@@ -153,15 +153,20 @@ static int run_why(const struct call *call)
 
 static const struct option why_options[] = {MASTER_OPTION};
 
-const struct command cmd_why = {
-    .noun = "why",
-    .args = "EXPERIMENT",
-    .min_args = 1,
-    .max_args = 1,
-    .help = "Explains what an experiment is waiting for, or why it and its trials ended as they "
+static const struct command rows[] = {
+    {
+        .noun = "why",
+        .args = "EXPERIMENT",
+        .min_args = 1,
+        .max_args = 1,
+        .help =
+            "Explains what an experiment is waiting for, or why it and its trials ended as they "
             "did.",
-    .example = "det why 7",
-    .options = why_options,
-    .n_options = STATIC_LEN(why_options),
-    .run = run_why,
+        .example = "det why 7",
+        .options = why_options,
+        .n_options = STATIC_LEN(why_options),
+        .run = run_why,
+    },
 };
+
+const struct command_table cmd_why_commands = COMMAND_TABLE(rows);

@@ -1,25 +1,32 @@
-// cli/command.h: the command table. A command is one row, next to its handler in cmd_*.c, and one
-// entry in commands.c; parsing, help and suggestions come from the row. Private to the layer.
+// cli/command.h: the command table. A command is one row, next to its handler in the cmd_*.c file
+// of its kind; parsing, help, suggestions and completion come from the row. Private to the layer.
 #pragma once
 
 #include "args/args.h"
 #include "base/assert.h"
 
-extern const struct command *const commands[];
-extern const size_t n_commands;
+// All commands, those of a noun next to each other. Filled by commands_open().
+extern const struct command **commands;
+extern size_t n_commands;
+void commands_open(void); // as often as one likes
 
-// A row of the table for commands that differ in little.
-#define COMMAND(symbol, noun_, verb_, args_, least, most, options_, run_, help_, example_) \
-    const struct command symbol = {.noun = noun_,                                          \
-                                   .verb = verb_,                                          \
-                                   .args = args_,                                          \
-                                   .min_args = least,                                      \
-                                   .max_args = most,                                       \
-                                   .help = help_,                                          \
-                                   .example = example_,                                    \
-                                   .options = options_,                                    \
-                                   .n_options = STATIC_LEN(options_),                      \
-                                   .run = run_};
+// The rows of one file. The first member of a row is its struct command.
+struct command_table {
+    const void *rows;
+    size_t n, row_bytes;
+};
+#define COMMAND_TABLE(array)                                                  \
+    {                                                                         \
+        .rows = (array), .n = STATIC_LEN(array), .row_bytes = sizeof *(array) \
+    }
+
+// The members of a row, for commands that differ in little.
+#define COMMAND(noun_, verb_, args_, least, most, options_, run_, help_, example_)        \
+    {                                                                                     \
+        .noun = noun_, .verb = verb_, .args = args_, .min_args = least, .max_args = most, \
+        .help = help_, .example = example_, .options = options_,                          \
+        .n_options = STATIC_LEN(options_), .run = run_                                    \
+    }
 
 // Words that may be written shorter; both end with NULLs. A verb only where the noun has it.
 struct short_word {

@@ -62,20 +62,22 @@ int help_print_man(void)
                    ".SH SYNOPSIS\n.B det\nCOMMAND [ARGUMENTS] [OPTIONS]\n.SH COMMANDS\n");
     for (size_t i = 0; i < n_commands; i++)
         if (!commands[i]->internal) help_man_section(commands[i], &out);
-    buf_addz(&out, ".SH ENVIRONMENT\n"
-                   ".TP\n.B DET_MASTER\nAddress of the master to talk to. DETERMINED_MASTER is the "
-                   "same if it is not set.\n"
-                   ".TP\n.B DET_HOME\nWhere a master of this machine keeps everything.\n"
-                   ".TP\n.B DET_MASTER_CERT_FILE\nPEM: the certificate of a master on another "
-                   "machine, or that of its authority.\n"
-                   ".TP\n.B DET_MASTER_CERT_NAME\nThe name that must be in the certificate, if "
-                   "it is not the host of the address.\n"
-                   ".SH SIGNALS\nof the master, whose number is in master.json:\n"
-                   ".TP\n.B SIGHUP\nReads the files of its certificate and key again. New "
-                   "connections get the new ones; if they cannot be used, the old ones stay and "
-                   "the log says why. The end of its terminal ends it.\n"
-                   ".TP\n.B SIGTERM, SIGINT\nStops it. Tasks go on.\n"
-                   ".SH SEE ALSO\n.BR det\\-run (1)\n");
+    buf_addz(&out,
+             ".SH ENVIRONMENT\n"
+             ".TP\n.B DET_MASTER\nAddress of the master to talk to. DETERMINED_MASTER is the "
+             "same if it is not set.\n"
+             ".TP\n.B DET_HOME\nWhere a master of this machine keeps everything.\n"
+             ".TP\n.B DET_MASTER_CERT_FILE\nPEM: the certificate of a master on another "
+             "machine, or that of its authority.\n"
+             ".TP\n.B DET_MASTER_CERT_NAME\nThe name that must be in the certificate, if "
+             "it is not the host of the address.\n"
+             ".SH SIGNALS\nof the master, whose number is in master.json:\n"
+             ".TP\n.B SIGHUP\nReads its configuration again, and the files of its certificate "
+             "and key. The log says which changes are in force and which need a restart; "
+             "what cannot be used changes nothing. The end of its terminal ends it.\n"
+
+             ".TP\n.B SIGTERM, SIGINT\nStops it. Tasks go on.\n"
+             ".SH SEE ALSO\n.BR det\\-run (1)\n");
     print_data(buf_str(&out));
     buf_done(&out);
     return EXIT_OK;
@@ -89,15 +91,6 @@ static int run_help(const struct call *call)
     return help_print(call->n_args > 0 ? call->args[0] : NULL, *verb ? verb : NULL);
 }
 
-const struct command cmd_help = {
-    .noun = "help",
-    .args = "[COMMAND]",
-    .max_args = 3,
-    .help = "Explains a command, or lists all of them.",
-    .example = "det help config check",
-    .run = run_help,
-};
-
 static int run_version(const struct call *call)
 {
     (void)call;
@@ -105,10 +98,22 @@ static int run_version(const struct call *call)
     return EXIT_OK;
 }
 
-const struct command cmd_version = {
-    .noun = "version",
-    .args = "",
-    .help = "Prints the version of this program.",
-    .example = "det version",
-    .run = run_version,
+static const struct command rows[] = {
+    {
+        .noun = "help",
+        .args = "[COMMAND]",
+        .max_args = 3,
+        .help = "Explains a command, or lists all of them.",
+        .example = "det help config check",
+        .run = run_help,
+    },
+    {
+        .noun = "version",
+        .args = "",
+        .help = "Prints the version of this program.",
+        .example = "det version",
+        .run = run_version,
+    },
 };
+
+const struct command_table help_commands = COMMAND_TABLE(rows);

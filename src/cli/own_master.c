@@ -39,6 +39,27 @@ bool own_master_answers(char *url, size_t size)
     return ok;
 }
 
+// --- the configuration
+
+// A line with the name of the file.
+static const char *memory_of(const char *home, struct arena *arena)
+{
+    return arena_printf(arena, "%s/config-file", home);
+}
+
+// That 'det up' was given last. NULL: none.
+static const char *remembered_config(struct arena *arena)
+{
+    const char *home = home_dir(arena), *file = NULL;
+    struct buf text = BUF_INIT(PATH_MAX + 1);
+    if (home && !fs_read(memory_of(home, arena), &text, NULL) && text.len > 1)
+        file = arena_strndup(arena, text.ptr, strcspn(buf_str(&text).ptr, "\n"));
+    buf_done(&text);
+    return file;
+}
+
+// --- starting
+
 static bool make_home(const char *home)
 {
     det_err err;
@@ -56,17 +77,45 @@ static bool make_home(const char *home)
     return true;
 }
 
+bool own_master_keep_config(const char *file)
+{
+    struct arena arena = ARENA_INIT;
+    const char *home = home_dir(&arena), *line = NULL;
+    struct fs_writer w = FS_WRITER_INIT;
+    det_err err;
+    char full[PATH_MAX];
+    int rc = 0;
+    if (home && file && make_home(home)) {
+        line = realpath(file, full) ? arena_printf(&arena, "%s\n", full) : NULL;
+        rc = line ? fs_writer_open(&w, memory_of(home, &arena), &err) : fs_fail(&err, "open", file);
+        if (!rc) rc = fs_writer_add(&w, line, strlen(line), &err);
+        if (!rc) rc = fs_writer_commit(&w, &err);
+        fs_writer_close(&w);
+    } else if (home && unlink(memory_of(home, &arena)) && errno != ENOENT) {
+        rc = fs_fail(&err, "remove", memory_of(home, &arena));
+    }
+    if (rc) print_error("%s", err.msg);
+    arena_done(&arena);
+    return !rc;
+}
+
 // In the child: its own session, so that Ctrl-C is ours alone, output to the log, then 'det
 // master'.
-static void become_master(const char *const *options, enum own_master_life life, const char *log)
+static void become_master(const char *const *options, const char *config, enum own_master_life life,
+                          const char *log)
 {
     char self[PATH_MAX];
     const char *argv[MAX_ARGS + 1] = {self, "master"};
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     if (len < 0) _exit(127);
     self[len] = 0;
-    for (int n = 2; *options && n < MAX_ARGS; n++)
-        argv[n] = *options++;
+    int n = 2;
+    if (config) {
+        argv[n++] = "--config";
+        argv[n++] = config; // one that follows counts instead
+    }
+    while (*options && n < MAX_ARGS)
+        argv[n++] = *options++;
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), in = open("/dev/null", O_RDONLY);
     if (out < 0 || in < 0 || setsid() < 0) _exit(127);
     if (life == DIES_WITH_US && prctl(PR_SET_PDEATHSIG, SIGTERM)) _exit(127);
@@ -118,8 +167,9 @@ pid_t own_master_start(const char *const *options, enum own_master_life life)
     } else if (make_home(home)) {
         const char *log = arena_printf(&arena, "%s/master.log", home);
         unlink(arena_printf(&arena, "%s/master.json", home)); // of one that is gone
+        const char *config = remembered_config(&arena);
         pid = fork();
-        if (pid == 0) become_master(options, life, log);
+        if (pid == 0) become_master(options, config, life, log);
         if (pid < 0) print_error("cannot start a process: %s", strerror(errno));
         if (pid < 0 || !wait_for_start(pid, log)) pid = 0;
     }

@@ -3,37 +3,15 @@
 
 #include "base/arena.h"
 #include "base/assert.h"
+#include "sys/archive.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
 #include "sys/ignore.h"
-#include "sys/library.h"
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_DEPTH = 64, N_LARGEST = 3 };
-
-// clang-format off
-#define ARCHIVE_FUNCTIONS(F)                                                                        \
-    F(archive, write_new) F(archive, write_free) F(archive, write_set_format_pax_restricted)        \
-    F(archive, write_add_filter_gzip) F(archive, write_set_options) F(archive, write_open2)         \
-    F(archive, write_header) F(archive, write_data) F(archive, write_close)                         \
-    F(archive, entry_new) F(archive, entry_free) F(archive, entry_set_pathname)                     \
-    F(archive, entry_set_filetype) F(archive, entry_set_perm) F(archive, entry_set_size)            \
-    F(archive, error_string)
-// clang-format on
-
-static struct {
-    ARCHIVE_FUNCTIONS(LIBRARY_MEMBER)
-} libarchive;
-static const char *const names[] = {ARCHIVE_FUNCTIONS(LIBRARY_NAME)};
-static struct library library = {.files = {"libarchive.so.13"},
-                                 .package = "libarchive13",
-                                 .names = names,
-                                 .n = STATIC_LEN(names),
-                                 .functions = &libarchive};
 
 struct packing {
     struct archive *archive;
@@ -165,7 +143,7 @@ static int fail_too_large(struct packing *p, const char *dir, det_err *err)
 
 int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err)
 {
-    int rc = library_load(&library, err);
+    int rc = archive_load(err);
     if (rc) return rc;
     struct arena arena = ARENA_INIT;
     struct packing p = {.archive = libarchive.write_new(), .arena = &arena, .out = out};

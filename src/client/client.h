@@ -1,11 +1,16 @@
 // client/client.h: what other layers need of the client besides det/client.h.
 #pragma once
 
+#include "base/arena.h"
 #include "det/client.h"
 #include "http/http.h"
 
 // Whether a master has started this program: then det_core_init() talks to it.
 bool client_is_task(void);
+
+// The machines that this program runs on, as DET_RENDEZVOUS_INFO says; without it, this one, with
+// n_slots. What it points to lives in the arena.
+int client_rendezvous(struct arena *arena, int n_slots, det_rendezvous *out, det_err *err);
 
 // The directory that checkpoints of a program are kept in.
 const char *client_storage(det_core *core);

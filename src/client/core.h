@@ -18,8 +18,7 @@ struct settings {
     const char *latest_storage; // where that is, if it is not in storage; NULL: it is
     const char *folder;
     const struct doc *values; // {"hparams": {...}, "data": {...}, "config": {...}}
-    const struct doc *rendezvous;
-    struct length length; // of a local run
+    struct length length;     // of a local run
     int64_t patience_us;
 };
 

@@ -167,7 +167,6 @@ bool client_is_task(void)
 int settings_read(const det_core_opts *opts, struct arena *arena, struct settings *out,
                   det_core_info *info, det_err *err)
 {
-    const char *rendezvous = env("DET_RENDEZVOUS_INFO");
     bool on_cluster = client_is_task();
     *out = (struct settings){
         .master = on_cluster ? copy(arena, http_master_address()) : NULL,
@@ -183,8 +182,6 @@ int settings_read(const det_core_opts *opts, struct arena *arena, struct setting
     info->is_local = !on_cluster;
     int rc = read_numbers(opts, info, err);
     if (!rc) rc = read_values(opts, arena, out, err);
-    if (!rc && rendezvous)
-        rc = parse_json(arena, "DET_RENDEZVOUS_INFO", rendezvous, &out->rendezvous, err);
     if (!rc) rc = choose_folder(opts, arena, out, info, err);
     if (rc) return rc;
     read_length(opts, out);

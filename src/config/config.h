@@ -1,6 +1,6 @@
 // config/config.h: configuration text to typed, complete, validated structs.
 //   exp_config_read  exp_config_write  job_config_read  job_config_write  config_reference
-//   config_petname  config_warnings  storage_check
+//   config_petname  config_warnings  storage_check  master_config_read  master_config_settings
 //
 // Text is YAML or JSON of any era of the format; old spellings become those of today. Everything
 // wrong is reported at once, with its place. What was read lives in the arena; the structs hold no
@@ -309,12 +309,69 @@ struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg,
 struct doc *job_config_write(struct arena *arena, const struct job_config *cfg,
                              enum config_view view);
 
-// All keys of the configuration of an experiment or a job, with their values, defaults and meaning,
-// as tables in Markdown.
-void config_reference(bool job, struct buf *out);
+// All keys of a configuration, with their values, defaults and meaning, as tables in Markdown.
+void config_reference(const struct field_table *table, struct buf *out);
 
 // Three words, for experiments without a name.
 const char *config_petname(struct arena *arena, uint64_t seed);
 
+// --- the configuration of a master
+
+enum { MASTER_MAX_SLOTS = 4096 };
+
+struct tls_config {
+    enum tri enabled;
+    const char *cert, *key; // PEM files, both or neither
+};
+
+struct limits_config {
+    int64_t max_connections, max_connections_per_address, max_connections_per_user;
+    int64_t reserved_connections;
+};
+
+enum isolation_choice {
+    ISOLATION_BY_USERS, // as many users demand
+    ISOLATION_NONE,
+    ISOLATION_PRIVATE,
+    ISOLATION_STRICT,
+    ISOLATION_USERS,
+};
+
+struct master_config {
+    const struct doc *doc; // what the file and the options say; for master_config_settings()
+    const char *listen;
+    int64_t port;
+    struct tls_config tls;
+    bool insecure;
+    struct opt_int slots; // unset: what the machine has
+    enum isolation_choice isolation;
+    struct opt_int task_memory, task_processes; // limits of a task
+    bool private;
+    struct limits_config limits;
+    const char *ui_dir;
+};
+
+struct master_config_opts {
+    const char *source;        // file name for messages
+    const char *dir;           // what relative paths in the file are relative to; NULL: as they are
+    const struct doc *options; // what goes before the file: a map like that, whose places name
+                               // options; NULL: none
+};
+
+// As exp_config_read(). text may be empty.
+int master_config_read(struct arena *arena, struct str text, const struct master_config_opts *opts,
+                       struct master_config *out, struct diag_list *diags);
+
+// The complete configuration, without secrets.
+struct doc *master_config_write(struct arena *arena, const struct master_config *cfg);
+
+// All keys, one by one: [{"key": "tls.cert", "value": ..., "source": "det.yaml:4"}]. The source is
+// a line of the file, an option ("--tls-cert"), or "default".
+struct doc *master_config_settings(struct arena *arena, const struct master_config *cfg);
+
+// The keys whose values differ: ["port", "tls.cert"].
+struct doc *master_config_changes(struct arena *arena, const struct master_config *before,
+                                  const struct master_config *now);
+
 // Every field there is, for the reference.
-extern const struct field_table exp_config_table, job_config_table;
+extern const struct field_table exp_config_table, job_config_table, master_config_table;

@@ -19,17 +19,17 @@ struct reader {
 
 // JSON is YAML, except for a few corners where only a JSON parser does the right thing (escaped
 // surrogate pairs).
-static const struct doc *parse(struct reader *r, struct str text, const char *source)
+const struct doc *config_parse(struct field_ctx *ctx, struct str text, const char *source)
 {
     struct str rest = text;
     while (rest.len && strchr(" \t\r\n", rest.ptr[0]))
         rest = (struct str){rest.ptr + 1, rest.len - 1};
-    struct arena *arena = r->ctx.arena;
+    struct arena *arena = ctx->arena;
     struct diag_list json_diags = DIAG_INIT(arena);
     const struct json_opts json_opts = {.source = source, .max_bytes = YAML_MAX_BYTES};
     struct doc *doc = NULL;
     if (str_starts(rest, STR("{"))) doc = json_parse(arena, text, &json_opts, &json_diags);
-    if (!doc) doc = yaml_parse(arena, text, source, r->ctx.diags);
+    if (!doc) doc = yaml_parse(arena, text, source, ctx->diags);
     if (doc && doc->kind == DOC_NULL) { // nothing in it: an empty map
         doc = doc_new(arena, DOC_MAP);
         doc->pos = (struct doc_pos){source, 1, 1};
@@ -86,7 +86,7 @@ static const struct doc *merge_texts(struct reader *r, struct str text)
     for (size_t i = 0; i < n; i++) {
         const struct config_text own = {r->opts->source, text, r->opts->doc};
         const struct config_text *t = i ? &r->opts->below[i - 1] : &own;
-        docs[i] = t->doc ? t->doc : parse(r, t->text, t->source);
+        docs[i] = t->doc ? t->doc : config_parse(&r->ctx, t->text, t->source);
         if (!docs[i] || !is_narrow(r, docs[i])) return NULL;
     }
     r->config.batches_per_step = batches_per_step(docs, n);

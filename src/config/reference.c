@@ -157,7 +157,7 @@ static void put_table(struct buf *out, const char *path, const struct field_tabl
     put_inner(out, path, t->fields, t->n);
 }
 
-void config_reference(bool job, struct buf *out)
+void config_reference(const struct field_table *table, struct buf *out)
 {
-    put_table(out, "", job ? &job_config_table : &exp_config_table);
+    put_table(out, "", table);
 }

@@ -64,7 +64,7 @@ static struct doc *write_bytes(struct arena *arena, const void *member)
     return n->is_set ? doc_new_int(arena, n->value) : doc_new(arena, DOC_NULL);
 }
 
-static const struct field_codec bytes_codec = {
+const struct field_codec bytes_codec = {
     .size = sizeof(struct opt_int),
     .syntax = "a number of bytes, or a size such as 4 GiB",
     .read = read_bytes,

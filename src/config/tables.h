@@ -9,6 +9,8 @@ extern const struct field_table searcher_table, storage_table, environment_table
 
 // struct length: {batches: 100}, or a bare number; the same with unit LENGTH_TIME: a number
 extern const struct field_codec length_codec, max_time_codec;
+// struct opt_int: a number of bytes, or "4 GiB"
+extern const struct field_codec bytes_codec;
 // struct entrypoint: a string or a list of strings
 extern const struct field_codec entrypoint_codec;
 // struct hparam: the whole tree
@@ -34,6 +36,10 @@ const struct doc *merge_hparams(struct field_ctx *ctx, const struct field *f,
                                 const struct doc *high, const struct doc *low);
 const struct doc *merge_log_policies(struct field_ctx *ctx, const struct field *f,
                                      const struct doc *high, const struct doc *low);
+
+// The document of a text, YAML or JSON; a text with nothing in it gives an empty map. NULL after an
+// error.
+const struct doc *config_parse(struct field_ctx *ctx, struct str text, const char *source);
 
 // Rules that need more than one table.
 void check_grid(struct field_ctx *ctx, const struct doc *map, const struct hparam *root);

@@ -43,6 +43,13 @@ int guests_init(struct guests *all, struct loop *loop, const struct http_server_
     return crowd_init(&all->crowd, &limits, err);
 }
 
+void guests_set_limits(struct guests *all, const struct http_limits *limits)
+{
+    struct http_limits new = *limits;
+    new.connections = MIN(new.connections, all->crowd.limits.connections);
+    all->crowd.limits = complete(new);
+}
+
 void guests_done(struct guests *all)
 {
     slow_done(&all->slow);

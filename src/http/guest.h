@@ -29,6 +29,7 @@ struct guests {
 int guests_init(struct guests *all, struct loop *loop, const struct http_server_opts *opts,
                 det_err *err);
 void guests_done(struct guests *all);
+void guests_set_limits(struct guests *all, const struct http_limits *limits);
 
 struct guest *guest_new(struct guests *all, struct MHD_Connection *connection);
 void guest_free(struct guests *all, struct guest *guest);

@@ -418,6 +418,11 @@ int http_server_renew(struct http_server *server, det_err *err)
     return tls_renew(&server->identity, o->tls_cert, o->tls_key, err);
 }
 
+void http_server_set_limits(struct http_server *server, const struct http_limits *limits)
+{
+    guests_set_limits(&server->guests, limits);
+}
+
 int http_server_port(const struct http_server *server)
 {
     return server->port;

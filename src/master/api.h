@@ -76,16 +76,23 @@ struct api_page {
     {.name = "orderBy", .type = FIELD_ENUM, .offset = offsetof(owner, page.order_by),              \
      .help = "Direction.", .values = api_orders, .def = "ORDER_BY_ASC"}
 
-
-// For lists that are short, or in memory, and have an order of their own.
-#define API_SLICE_FIELDS(owner, page)                                                              \
-    {.name = "offset", .type = FIELD_INT, .offset = offsetof(owner, page.offset),                  \
-     .help = "How many to pass over.", FIELD_MIN(0)},                                              \
-    {.name = "limit", .type = FIELD_INT, .offset = offsetof(owner, page.limit), .def = "-1",       \
-     .help = "How many at most; -1: all.", FIELD_MIN(-1)}
+#define API_STATES_FIELD(owner, member)                                                            \
+    {.name = "states", .type = FIELD_LIST, .offset = offsetof(owner, member),                      \
+     .item = &api_text_item, .help = "One of these states."}
 // clang-format on
 
 extern const char *const api_orders[];
+extern const struct field api_text_item;
+
+// The parameters of a list that is filtered by nothing but states, and of one that is not filtered.
+struct api_states {
+    struct api_page page;
+    LIST_OF(const char *) states;
+};
+extern const struct field_table api_states_table; // of struct api_states
+extern const struct field_table api_page_table;   // of struct api_page
+extern const struct field_table api_slice_table;  // the same: offset and limit only, for lists that
+                                                  // are short, or in memory
 
 // A kind of list; key is the field that `after` refers to.
 struct api_list {

@@ -67,28 +67,11 @@ static int post_checkpoint(struct http_request *req, det_err *err)
 
 // --- lists
 
-struct list_query {
-    struct api_page page;
-    LIST_OF(const char *) states;
-};
-
-static const struct field text_item = {.type = FIELD_STR};
-static const struct field list_fields[] = {
-    API_PAGE_FIELDS(struct list_query, page),
-    {.name = "states",
-     .type = FIELD_LIST,
-     .offset = offsetof(struct list_query, states),
-     .item = &text_item,
-     .help = "One of these states."},
-};
-static const struct field_table list_table = {.size = sizeof(struct list_query),
-                                              FIELD_ROWS(list_fields)};
-
 static int list(struct http_request *req, struct db_filter filter, det_err *err)
 {
     static const struct api_list what = {"checkpoints", &checkpoint_table, "uuid",
                                          db_checkpoints_list, NULL};
-    const struct list_query *q = req->query;
+    const struct api_states *q = req->query;
     filter.states = api_list_doc(req->arena, q->states.items, q->states.n);
     return api_list(req, &what, &filter, &q->page, err);
 }
@@ -236,10 +219,10 @@ static const struct http_route routes[] = {
     {HTTP_POST, "/api/v1/checkpoints", .auth = HTTP_AUTH_TASK, .handle = post_checkpoint,
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
     {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .read = list_of_experiment,
-     .handle = feed_answer, .query = &list_table,
+     .handle = feed_answer, .query = &api_states_table,
      .summary = "Lists the checkpoints of an experiment."},
     {HTTP_GET, "/api/v1/trials/{trial:int}/checkpoints", .auth = HTTP_AUTH_JOB,
-     .read = list_of_trial, .handle = feed_answer, .query = &list_table,
+     .read = list_of_trial, .handle = feed_answer, .query = &api_states_table,
      .summary = "Lists the checkpoints of a trial."},
     {HTTP_GET, "/api/v1/trials/{trial:int}/best_checkpoint", .auth = HTTP_AUTH_JOB,
      .read = best_of_trial,

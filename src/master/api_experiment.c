@@ -13,15 +13,16 @@ struct list_query {
     int archived;
 };
 
-static const struct field text_item = {.type = FIELD_STR}, int_item = {.type = FIELD_INT};
+static const struct field int_item = {.type = FIELD_INT};
 
 #define F(kind, member, ...) \
     .type = kind, .offset = offsetof(struct list_query, member), __VA_ARGS__
 
 static const struct field list_fields[] = {
     API_PAGE_FIELDS(struct list_query, page),
-    {.name = "states", F(FIELD_LIST, states, .item = &text_item, .help = "One of these states.")},
-    {.name = "labels", F(FIELD_LIST, labels, .item = &text_item, .help = "All of these labels.")},
+    API_STATES_FIELD(struct list_query, states),
+    {.name = "labels",
+     F(FIELD_LIST, labels, .item = &api_text_item, .help = "All of these labels.")},
     {.name = "userIds", F(FIELD_LIST, users, .item = &int_item, .help = "Of these users.")},
     {.name = "name", F(FIELD_STR, name, .help = "Contained in the name.")},
     {.name = "description", F(FIELD_STR, description, .help = "Contained in the description.")},
@@ -166,13 +167,8 @@ static int get_model_definition(struct http_request *req, det_err *err)
     return http_reply_file(req, path, "application/x-tar", name, err);
 }
 
-static const struct field label_fields[] = {API_SLICE_FIELDS(struct list_query, page)};
-static const struct field_table label_table = {.size = sizeof(struct list_query),
-                                               FIELD_ROWS(label_fields)};
-
 static int get_labels(struct http_request *req, det_err *err)
 {
-    const struct list_query *q = req->query;
     struct db_list list;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
@@ -183,7 +179,7 @@ static int get_labels(struct http_request *req, det_err *err)
     json_open_map(&w);
     json_key(&w, "labels");
     json_open_list(&w);
-    const struct api_slice slice = api_slice(&q->page, list.n);
+    const struct api_slice slice = api_slice(req->query, list.n);
     for (size_t i = slice.first; i < slice.end; i++)
         json_put_str(&w, labels[i]);
     json_close(&w);
@@ -214,7 +210,7 @@ static int best_metric(struct http_request *req, det_err *err)
 static const struct http_route routes[] = {
     {HTTP_GET, "/api/v1/experiments", .read = list_experiments, .handle = feed_answer,
      .query = &list_table, .summary = "Lists experiments."},
-    {HTTP_GET, "/api/v1/experiment/labels", .read = get_labels, .query = &label_table,
+    {HTTP_GET, "/api/v1/experiment/labels", .read = get_labels, .query = &api_slice_table,
      .summary = "Lists all labels."},
     {HTTP_GET, AT, .handle = get_experiment,
      .summary = "Describes an experiment, with its configuration; values of environment variables "

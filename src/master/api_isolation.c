@@ -28,6 +28,9 @@ static int get_info(struct http_request *req, det_err *err)
     put_text(&w, "notInForce", missing.len ? missing.ptr : "");
     put_text(&w, "taskMemory", memory.ptr);
     put_text(&w, "taskProcesses", processes.ptr);
+    put_text(&w, "configFile", m->opts.config_file);
+    json_key(&w, "settings");
+    json_put_doc(&w, m->settings);
     json_close(&w);
     http_reply_json(req, 200, &out);
     buf_done(&missing);

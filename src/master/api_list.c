@@ -7,7 +7,38 @@
 
 enum { SLICE = 100, DEFAULT_LIMIT = 100 }; // records
 
+// --- parameters
+
 const char *const api_orders[] = {"ORDER_BY_ASC", "ORDER_BY_DESC", NULL};
+const struct field api_text_item = {.type = FIELD_STR};
+
+static const struct field states_fields[] = {API_PAGE_FIELDS(struct api_states, page),
+                                             API_STATES_FIELD(struct api_states, states)};
+const struct field_table api_states_table = {.size = sizeof(struct api_states),
+                                             FIELD_ROWS(states_fields)};
+
+// The page is the first member, so these rows describe a struct api_page.
+static const struct field page_fields[] = {API_PAGE_FIELDS(struct api_states, page)};
+const struct field_table api_page_table = {.size = sizeof(struct api_page),
+                                           FIELD_ROWS(page_fields)};
+
+static const struct field slice_fields[] = {
+    {.name = "offset",
+     .type = FIELD_INT,
+     .offset = offsetof(struct api_page, offset),
+     .help = "How many to pass over.",
+     FIELD_MIN(0)},
+    {.name = "limit",
+     .type = FIELD_INT,
+     .offset = offsetof(struct api_page, limit),
+     .def = "-1",
+     .help = "How many at most; -1: all.",
+     FIELD_MIN(-1)},
+};
+const struct field_table api_slice_table = {.size = sizeof(struct api_page),
+                                            FIELD_ROWS(slice_fields)};
+
+// --- records, piece by piece
 
 struct listing {
     const struct api_list *what;

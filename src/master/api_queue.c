@@ -112,22 +112,13 @@ static int answer_jobs(struct http_request *req, det_err *err)
     return 0;
 }
 
-struct slice_query {
-    struct api_page page;
-};
-
-static const struct field slice_fields[] = {API_SLICE_FIELDS(struct slice_query, page)};
-static const struct field_table slice_table = {.size = sizeof(struct slice_query),
-                                               FIELD_ROWS(slice_fields)};
-
 static int list_jobs(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
-    const struct slice_query *q = req->query;
     size_t n = m->experiments.n;
     struct live_experiment **live = arena_array(req->arena, n + 1, sizeof *live);
     struct jobs_shown *all = arena_alloc(req->arena, sizeof *all);
-    const struct api_slice slice = api_slice(&q->page, n);
+    const struct api_slice slice = api_slice(req->query, n);
     (void)err;
     for (size_t i = 0; i < n; i++)
         live[i] = m->experiments.items[i].value;
@@ -234,10 +225,9 @@ static void put_slot(struct json_writer *w, struct master *m, const struct rm_sl
 static int list_slots(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
-    const struct slice_query *q = req->query;
     size_t n;
     const struct rm_slot *slots = rm_slots(m->rm, &n);
-    const struct api_slice slice = api_slice(&q->page, n);
+    const struct api_slice slice = api_slice(req->query, n);
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     (void)err;
@@ -300,14 +290,6 @@ static const char *template_name(struct http_request *req)
     return arena_strndup(req->arena, name.ptr, name.len);
 }
 
-struct page_query {
-    struct api_page page;
-};
-
-static const struct field page_fields[] = {API_PAGE_FIELDS(struct page_query, page)};
-static const struct field_table page_table = {.size = sizeof(struct page_query),
-                                              FIELD_ROWS(page_fields)};
-
 static int find_templates(struct db_reader *r, const struct db_filter *filter,
                           const struct db_page *page, struct arena *a, struct db_list *out,
                           det_err *err)
@@ -320,8 +302,7 @@ static int list_templates(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"templates", &config_template_table, "name",
                                          find_templates, NULL};
-    const struct page_query *q = req->query;
-    return api_list(req, &what, &(struct db_filter){0}, &q->page, err);
+    return api_list(req, &what, &(struct db_filter){0}, req->query, err);
 }
 
 static int get_template(struct http_request *req, det_err *err)
@@ -398,18 +379,18 @@ static int delete_template(struct http_request *req, det_err *err)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/api/v1/jobs", .handle = list_jobs, .query = &slice_table,
+    {HTTP_GET, "/api/v1/jobs", .handle = list_jobs, .query = &api_slice_table,
      .summary = "The queue, in order."},
     {HTTP_PATCH, "/api/v1/jobs/{job}", .handle = patch_job, .input = &job_body_table,
      .summary = "Changes a job's place in the queue."},
-    {HTTP_GET, "/api/v1/slots", .handle = list_slots, .query = &slice_table,
+    {HTTP_GET, "/api/v1/slots", .handle = list_slots, .query = &api_slice_table,
      .summary = "Slots and who has them."},
     {HTTP_POST, "/api/v1/slots/{slot:int}/enable", .auth = HTTP_AUTH_ADMIN, .handle = enable_slot,
      .summary = "Lets a slot take work."},
     {HTTP_POST, "/api/v1/slots/{slot:int}/disable", .auth = HTTP_AUTH_ADMIN, .handle = disable_slot,
      .summary = "Keeps new work from a slot."},
     {HTTP_GET, "/api/v1/templates", .read = list_templates, .handle = feed_answer,
-     .query = &page_table, .summary = "Lists templates."},
+     .query = &api_page_table, .summary = "Lists templates."},
     {HTTP_GET, "/api/v1/templates/{name}", .read = get_template, .summary = "Shows a template."},
     {HTTP_PUT, "/api/v1/templates/{name}", .read = read_template, .handle = put_template,
      .input = &template_body_table, .summary = "Makes or replaces a template."},

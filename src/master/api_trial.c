@@ -13,29 +13,10 @@ static int find_row(struct http_request *req, struct trial *out, det_err *err)
 
 // --- lists
 
-struct list_query {
-    struct api_page page;
-    LIST_OF(const char *) states;
-};
-
-static const struct field text_item = {.type = FIELD_STR};
-
-static const struct field list_fields[] = {
-    API_PAGE_FIELDS(struct list_query, page),
-    {.name = "states",
-     .type = FIELD_LIST,
-     .offset = offsetof(struct list_query, states),
-     .item = &text_item,
-     .help = "One of these states."},
-};
-
-static const struct field_table list_table = {.size = sizeof(struct list_query),
-                                              FIELD_ROWS(list_fields)};
-
 static int list_trials(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"trials", &trial_table, "id", db_trials_list, NULL};
-    const struct list_query *q = req->query;
+    const struct api_states *q = req->query;
     const struct db_filter filter = {
         .experiment_id = http_param_int(req, "experiment"),
         .states = api_list_doc(req->arena, q->states.items, q->states.n),
@@ -43,17 +24,12 @@ static int list_trials(struct http_request *req, det_err *err)
     return api_list(req, &what, &filter, &q->page, err);
 }
 
-static const struct field page_fields[] = {API_PAGE_FIELDS(struct list_query, page)};
-static const struct field_table page_table = {.size = sizeof(struct list_query),
-                                              FIELD_ROWS(page_fields)};
-
 static int list_allocations(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"allocations", &allocation_table, "allocationId",
                                          db_allocations_list, NULL};
-    const struct list_query *q = req->query;
     const struct db_filter filter = {.trial_id = http_param_int(req, "trial")};
-    return api_list(req, &what, &filter, &q->page, err);
+    return api_list(req, &what, &filter, req->query, err);
 }
 
 // --- one
@@ -272,11 +248,12 @@ static int get_series(struct http_request *req, det_err *err)
 
 static const struct http_route routes[] = {
     {HTTP_GET, "/api/v1/experiments/{experiment:int}/trials", .read = list_trials,
-     .handle = feed_answer, .query = &list_table, .summary = "Lists the trials of an experiment."},
+     .handle = feed_answer, .query = &api_states_table,
+     .summary = "Lists the trials of an experiment."},
     {HTTP_GET, AT, .auth = HTTP_AUTH_ANY, .read = get_trial,
      .summary = "Describes a trial, with a summary of its metrics."},
     {HTTP_GET, AT "/allocations", .read = list_allocations, .handle = feed_answer,
-     .query = &page_table, .summary = "Lists the runs of a trial."},
+     .query = &api_page_table, .summary = "Lists the runs of a trial."},
     {HTTP_POST, AT "/kill", .handle = kill_trial, .summary = "Ends a trial at once."},
     {HTTP_GET, AT "/metrics", .auth = HTTP_AUTH_ANY, .read = get_metrics, .handle = feed_answer,
      .query = &metrics_table, .summary = "Reports of a trial, by step."},

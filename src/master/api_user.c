@@ -185,14 +185,6 @@ static int get_me(struct http_request *req, det_err *err)
     return 0;
 }
 
-struct page_query {
-    struct api_page page;
-};
-
-static const struct field page_fields[] = {API_PAGE_FIELDS(struct page_query, page)};
-static const struct field_table page_table = {.size = sizeof(struct page_query),
-                                              FIELD_ROWS(page_fields)};
-
 static int find_users(struct db_reader *r, const struct db_filter *filter,
                       const struct db_page *page, struct arena *a, struct db_list *out,
                       det_err *err)
@@ -204,8 +196,7 @@ static int find_users(struct db_reader *r, const struct db_filter *filter,
 static int list_users(struct http_request *req, det_err *err)
 {
     static const struct api_list what = {"users", &user_table, "id", find_users, NULL};
-    const struct page_query *q = req->query;
-    return api_list(req, &what, &(struct db_filter){0}, &q->page, err);
+    return api_list(req, &what, &(struct db_filter){0}, req->query, err);
 }
 
 struct user_body {
@@ -383,7 +374,7 @@ static const struct http_route routes[] = {
      .summary = "Gives a token for a name and a password."},
     {HTTP_POST, "/api/v1/auth/logout", .handle = post_logout, .summary = "Ends the session."},
     {HTTP_GET, "/api/v1/me", .handle = get_me, .summary = "Who is calling."},
-    {HTTP_GET, "/api/v1/users", .read = list_users, .handle = feed_answer, .query = &page_table,
+    {HTTP_GET, "/api/v1/users", .read = list_users, .handle = feed_answer, .query = &api_page_table,
      .summary = "Lists users."},
     {HTTP_POST, "/api/v1/users", .auth = HTTP_AUTH_ADMIN, .handle = post_user,
      .input = &user_body_table, .summary = "Makes a user."},

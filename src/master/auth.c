@@ -187,7 +187,7 @@ struct viewer auth_viewer(const struct http_request *req)
     const struct identity *who = identity_of(req);
     return (struct viewer){.user_id = who->session.user_id,
                            .admin = who->user.admin,
-                           .all_private = m->opts.settings.private};
+                           .all_private = m->cfg->private};
 }
 
 bool viewer_owns(const struct viewer *v, int64_t owner_id)

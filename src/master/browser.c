@@ -14,7 +14,7 @@ enum { SECRET_BYTES = 32, MAX_CODES_OF_USER = 8 };
 // Cookies are the same for all ports of a machine, where several masters may be.
 static const char *cookie_name(const struct master *m, struct arena *arena)
 {
-    return arena_printf(arena, "%sdet_session_%d", m->opts.tls_cert ? "__Host-" : "",
+    return arena_printf(arena, "%sdet_session_%d", m->tls_cert ? "__Host-" : "",
                         http_server_port(m->server));
 }
 
@@ -42,7 +42,7 @@ static void set_cookie(struct http_request *req, const char *value, int64_t seco
                                  "%s=%s; Path=/; Max-Age=%lld; HttpOnly; "
                                  "SameSite=Strict%s",
                                  cookie_name(m, req->arena), value, (long long)seconds,
-                                 m->opts.tls_cert ? "; Secure" : ""));
+                                 m->tls_cert ? "; Secure" : ""));
 }
 
 static const char *new_secret(struct arena *arena)
@@ -85,7 +85,7 @@ static bool is_our_page(const struct http_request *req, const char *origin)
     struct str rest = str_from(origin ? origin : "");
     bool is_safe = str_starts(rest, STR("https://")), is_plain = str_starts(rest, STR("http://"));
     size_t n = is_safe ? strlen("https://") : strlen("http://");
-    if (!host || (!is_safe && (!is_plain || m->opts.tls_cert))) return false;
+    if (!host || (!is_safe && (!is_plain || m->tls_cert))) return false;
     return !strcasecmp(rest.ptr + n, host);
 }
 

@@ -144,8 +144,8 @@ static void add_limits(const struct master *m, int64_t token, struct confinement
 {
     const struct limits_place *place = &m->isolation->limits;
     struct sandbox_limits *l = &c->sandbox.limits;
-    l->memory_bytes = m->opts.task_memory_bytes;
-    l->n_processes = m->opts.n_task_processes;
+    l->memory_bytes = m->cfg->task_memory.value;
+    l->n_processes = m->cfg->task_processes.value;
     if (l->memory_bytes && place->memory_parent)
         l->memory_cgroup =
             arena_printf(c->arena, "%s/%lld", place->memory_parent, (long long)token);

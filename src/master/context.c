@@ -7,11 +7,9 @@
 #include "base/path.h"
 #include "base/utf8.h"
 #include "master/names.h"
+#include "sys/archive.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
-#include "sys/library.h"
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -19,26 +17,6 @@
 #include <unistd.h>
 
 enum { PIECE_BYTES = 64 << 10, MAX_RATIO = 1000, RATIO_FREE_BYTES = 16 << 20 };
-
-// clang-format off
-#define ARCHIVE_FUNCTIONS(F)                                                                        \
-    F(archive, read_new) F(archive, read_free) F(archive, read_support_format_tar)                  \
-    F(archive, read_support_format_empty) F(archive, read_support_filter_gzip)                      \
-    F(archive, read_support_filter_zstd) F(archive, read_open_memory)                               \
-    F(archive, read_open_filename) F(archive, read_next_header) F(archive, read_data)               \
-    F(archive, entry_filetype) F(archive, entry_pathname) F(archive, entry_hardlink)                \
-    F(archive, entry_perm) F(archive, error_string)
-// clang-format on
-
-static struct {
-    ARCHIVE_FUNCTIONS(LIBRARY_MEMBER)
-} libarchive;
-static const char *const names[] = {ARCHIVE_FUNCTIONS(LIBRARY_NAME)};
-static struct library library = {.files = {"libarchive.so.13"},
-                                 .package = "libarchive13",
-                                 .names = names,
-                                 .n = STATIC_LEN(names),
-                                 .functions = &libarchive};
 
 // Goes through an archive; writes below dir_fd, or only looks if that is -1.
 struct walk {
@@ -228,7 +206,7 @@ static int keep(struct str archive, const char *path, det_err *err)
 
 int context_keep(struct str archive, const char *dir, struct context_info *out, det_err *err)
 {
-    int rc = library_load(&library, err);
+    int rc = archive_load(err);
     if (rc) return rc;
     struct walk w = {new_reader(), .dir_fd = -1, .packed_bytes = (int64_t)archive.len};
     struct arena arena = ARENA_INIT;
@@ -248,7 +226,7 @@ int context_keep(struct str archive, const char *dir, struct context_info *out, 
 
 int context_unpack(const char *archive, const char *dir, det_err *err)
 {
-    int rc = library_load(&library, err);
+    int rc = archive_load(err);
     if (rc) return rc;
     struct walk w = {new_reader(), .dir_fd = -1};
     struct stat st;

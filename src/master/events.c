@@ -80,7 +80,7 @@ static void put_event(struct flush *f, struct range *out, const char *name,
 
 static void put_experiment(struct flush *f, struct experiment *row, struct arena *arena)
 {
-    const struct viewer anybody = {.all_private = f->master->opts.settings.private};
+    const struct viewer anybody = {.all_private = f->master->cfg->private};
     struct part *part = &f->parts[f->n_parts++];
     *part = (struct part){.owner_id = row->user_id};
     put_event(f, &part->whole, "experiment", &experiment_table, row, arena);

@@ -29,16 +29,6 @@ static int try_mode(struct master *m, enum sandbox_mode mode, det_err *err)
     return sandbox_try(&s, err);
 }
 
-static int find_asked(const char *name, int *out, det_err *err)
-{
-    *out = ISOLATION_DEFAULT;
-    for (int i = 0; name && i < N_MODES; i++)
-        if (str_eqz(str_from(name), sandbox_mode_names[i])) *out = i;
-    if (!name || *out != ISOLATION_DEFAULT) return det_ok(err);
-    return det_fail(err, DET_EINVAL,
-                    "--isolation must be none, private, strict or users, found '%.40s'", name);
-}
-
 static void note_refusal(struct isolation *i, enum sandbox_mode mode, const det_err *why)
 {
     i->works[mode] = false;
@@ -54,7 +44,7 @@ static int try_modes(struct master *m, det_err *err)
         i->works[mode] = true; // until it does not
     if (i->asked != ISOLATION_DEFAULT) {
         int rc = try_mode(m, (enum sandbox_mode)i->asked, &why);
-        return rc ? det_fail(err, rc, "--isolation %s does not work here: %s",
+        return rc ? det_fail(err, rc, "isolation: %s does not work here: %s",
                              sandbox_mode_names[i->asked], why.msg)
                   : 0;
     }
@@ -70,14 +60,14 @@ static int find_limits(struct master *m, det_err *err)
 {
     struct isolation *i = m->isolation;
     const struct hash_key plain = {{0}};
-    if (!m->opts.task_memory_bytes && !m->opts.n_task_processes) return 0;
+    if (!m->cfg->task_memory.value && !m->cfg->task_processes.value) return 0;
     const char *name =
         arena_printf(&m->arena, TASK_CGROUP_PREFIX "%016llx",
                      (unsigned long long)hash_bytes(&plain, m->data_dir, strlen(m->data_dir)));
     limits_find(name, &m->arena, &i->limits);
-    if (m->opts.n_task_processes && i->limits.processes == LIMITS_NONE)
+    if (m->cfg->task_processes.value && i->limits.processes == LIMITS_NONE)
         return det_fail(err, DET_EUNSUPPORTED,
-                        "--task-processes does not work here: the kernel does not limit root, and "
+                        "task_processes does not work here: the kernel does not limit root, and "
                         "there are no cgroups that can be written");
     return 0;
 }
@@ -85,16 +75,16 @@ static int find_limits(struct master *m, det_err *err)
 void isolation_explain_limits(const struct master *m, struct buf *memory, struct buf *processes)
 {
     const struct isolation *i = m->isolation;
-    if (m->opts.task_memory_bytes)
-        buf_printf(memory, "%lld bytes, by %s", (long long)m->opts.task_memory_bytes,
+    if (m->cfg->task_memory.value)
+        buf_printf(memory, "%lld bytes, by %s", (long long)m->cfg->task_memory.value,
                    limits_means_names[i->limits.memory]);
     else
-        buf_addz(memory, "not limited; see --task-memory of 'det master'");
-    if (m->opts.n_task_processes)
-        buf_printf(processes, "%lld, by %s", (long long)m->opts.n_task_processes,
+        buf_addz(memory, "not limited; see task_memory in the configuration of the master");
+    if (m->cfg->task_processes.value)
+        buf_printf(processes, "%lld, by %s", (long long)m->cfg->task_processes.value,
                    limits_means_names[i->limits.processes]);
     else
-        buf_addz(processes, "not limited; see --task-processes of 'det master'");
+        buf_addz(processes, "not limited; see task_processes in the configuration of the master");
 }
 
 // --- what is in force
@@ -119,7 +109,7 @@ void isolation_explain(const struct master *m, struct buf *out)
 {
     enum sandbox_mode wanted = wanted_mode(m), mode = isolation_mode(m);
     if (wanted == mode) return;
-    buf_printf(out, "tasks should be isolated as with --isolation %s, but they are as with %s: %s",
+    buf_printf(out, "tasks should be isolated as with isolation: %s, but they are as with %s: %s",
                sandbox_mode_names[wanted], sandbox_mode_names[mode], m->isolation->why[wanted]);
 }
 
@@ -137,8 +127,8 @@ static void say_limits(struct master *m)
 {
     struct buf memory = BUF_INIT(4096), processes = BUF_INIT(4096);
     isolation_explain_limits(m, &memory, &processes);
-    if (m->opts.task_memory_bytes) log_info("memory of a task: %s", memory.ptr);
-    if (m->opts.n_task_processes) log_info("processes of a task: %s", processes.ptr);
+    if (m->cfg->task_memory.value) log_info("memory of a task: %s", memory.ptr);
+    if (m->cfg->task_processes.value) log_info("processes of a task: %s", processes.ptr);
     buf_done(&memory);
     buf_done(&processes);
 }
@@ -146,8 +136,10 @@ static void say_limits(struct master *m)
 int isolation_open(struct master *m, det_err *err)
 {
     m->isolation = xcalloc(1, sizeof *m->isolation);
-    int rc = find_asked(m->opts.isolation, &m->isolation->asked, err);
-    if (!rc) rc = try_modes(m, err);
+    m->isolation->asked = m->cfg->isolation == ISOLATION_BY_USERS
+                              ? ISOLATION_DEFAULT
+                              : (int)(SANDBOX_NONE + (m->cfg->isolation - ISOLATION_NONE));
+    int rc = try_modes(m, err);
     if (!rc) rc = find_limits(m, err);
     if (!rc) confine_find_places(m);
     return rc;

@@ -13,6 +13,7 @@
 #include "master/past.h"
 #include "master/pull.h"
 #include "master/routes.h"
+#include "master/settings.h"
 #include "master/state.h"
 #include "master/sweep.h"
 #include "sys/clock.h"
@@ -154,7 +155,7 @@ static int open_rm(struct master *m, det_err *err)
 {
     const struct rm_opts opts = {.root = arena_printf(&m->arena, "%s/run", m->data_dir),
                                  .shim = m->opts.shim,
-                                 .n_cpu_slots = m->opts.n_slots};
+                                 .n_cpu_slots = (int)m->cfg->slots.value};
     m->rm = rm_open(&opts, err);
     if (!m->rm) return err->code;
     m->rm_watch = (struct loop_watch){.fn = on_rm, .ctx = m, .fd = rm_fd(m->rm)};
@@ -191,6 +192,7 @@ static void on_signal(void *ctx, uint32_t events)
     (void)events;
     if (read(m->signal_watch.fd, &info, sizeof info) != sizeof info) return;
     if (info.ssi_signo == SIGHUP && has_terminal() == m->has_terminal) {
+        settings_reload(m);
         reach_renew(m);
         return;
     }
@@ -336,6 +338,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     m->lock_fd = -1;
     m->start_us = clock_unix_us();
     m->data_dir = arena_strdup(&m->arena, opts->data_dir);
+    settings_open(m);
     m->housekeeping_timer = (struct loop_timer){.fn = on_time, .ctx = m};
     sessions_open(m);
     browser_open(m);
@@ -354,7 +357,7 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
 int master_run(const struct master_opts *opts, det_err *err)
 {
     sigset_t signals = block_signals();
-    raise_file_limit(opts->settings.max_connections);
+    raise_file_limit(opts->config->limits.max_connections);
     struct master *m = master_new(opts, err);
     if (!m) return err->code;
     int rc = watch_signals(m, &signals, err);

@@ -116,7 +116,7 @@ static int read_file(struct http_request *req, det_err *err)
     const struct master *m = req->user;
     const char *path = http_param(req, "path").ptr;
     int dir = -1, fd = -1;
-    int rc = dir_open(m->opts.ui_dir, 0, &dir, err);
+    int rc = dir_open(m->cfg->ui_dir, 0, &dir, err);
     bool is_there = !rc && path_is_plain(str_from(path)) && !dir_open_file(dir, path, &fd, NULL);
     if (!rc && !is_there) path = document;
     if (!rc && !is_there && !is_address(http_param(req, "path").ptr))
@@ -133,7 +133,7 @@ static int get_page(struct http_request *req, det_err *err)
 {
     const struct master *m = req->user;
     const char *path = http_param(req, "path").ptr;
-    if (m->opts.ui_dir) return http_read(req, read_file);
+    if (m->cfg->ui_dir) return http_read(req, read_file);
     const struct asset *a = find_asset(path);
     if (!a && is_address(path)) a = find_asset(document);
     if (a) {

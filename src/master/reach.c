@@ -5,11 +5,10 @@
 #include "base/number.h"
 #include "master/api.h"
 #include "master/local.h"
+#include "master/settings.h"
 #include "master/routes.h"
 #include "sys/fs.h"
 #include "sys/log.h"
-#include <limits.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,17 +16,21 @@ enum { MAX_PEM_BYTES = 1 << 20 };
 
 // --- the certificate
 
-// Made once and kept: clients on other machines have a copy of it.
-static int make_certificate(struct master *m, det_err *err)
+// That of the configuration, or one that is made once and kept: clients on other machines have a
+// copy of it.
+static int find_certificate(struct master *m, det_err *err)
 {
-    struct master_opts *o = &m->opts;
-    if (!o->tls || o->tls_cert) return 0;
-    o->tls_cert = arena_printf(&m->arena, "%s/tls-cert.pem", m->data_dir);
-    o->tls_key = arena_printf(&m->arena, "%s/tls-key.pem", m->data_dir);
-    if (http_certificate_is_valid(o->tls_cert) && !access(o->tls_key, F_OK)) return 0;
+    const struct tls_config *tls = &m->cfg->tls;
+    if (tls->enabled == TRI_FALSE || (!tls->cert && tls->enabled == TRI_UNSET)) return 0;
+    m->tls_cert = tls->cert;
+    m->tls_key = tls->key;
+    if (m->tls_cert) return 0;
+    m->tls_cert = arena_printf(&m->arena, "%s/tls-cert.pem", m->data_dir);
+    m->tls_key = arena_printf(&m->arena, "%s/tls-key.pem", m->data_dir);
+    if (http_certificate_is_valid(m->tls_cert) && !access(m->tls_key, F_OK)) return 0;
     log_info("making a certificate, '%s'; clients on other machines need a copy of it",
-             o->tls_cert);
-    return http_make_certificate(o->tls_cert, o->tls_key, http_near_host(o->host), err);
+             m->tls_cert);
+    return http_make_certificate(m->tls_cert, m->tls_key, http_near_host(m->cfg->listen), err);
 }
 
 // A copy of the certificate in use, whatever becomes of the file that it was read from. Tasks see
@@ -37,7 +40,7 @@ static int publish_certificate(struct master *m, det_err *err)
     const char *path = arena_printf(&m->arena, "%s/public/master.pem", m->data_dir);
     const char *name = arena_printf(&m->arena, "%s/master.pem", m->data_dir);
     unlink(name);
-    if (!m->opts.tls_cert) {
+    if (!m->tls_cert) {
         unlink(path); // of a master that had one
         return 0;
     }
@@ -45,7 +48,7 @@ static int publish_certificate(struct master *m, det_err *err)
     struct buf pem = BUF_INIT(MAX_PEM_BYTES);
     struct fs_writer file = FS_WRITER_INIT;
     mode_t mask = umask(0022); // a certificate is no secret
-    int rc = fs_read(m->opts.tls_cert, &pem, err);
+    int rc = fs_read(m->tls_cert, &pem, err);
     if (!rc) rc = fs_writer_open(&file, path, err);
     if (!rc) rc = fs_writer_add(&file, pem.ptr, pem.len, err);
     if (!rc) rc = fs_writer_commit(&file, err);
@@ -73,13 +76,13 @@ static void tell_shims(const struct master *m)
 
 static void set_address(struct master *m)
 {
-    const char *host = http_near_host(m->opts.host), *scheme = m->opts.tls_cert ? "https" : "http";
+    const char *host = http_near_host(m->cfg->listen), *scheme = m->tls_cert ? "https" : "http";
     int port = http_server_port(m->server);
     m->url = arena_printf(&m->arena, strchr(host, ':') ? "%s://[%s]:%d" : "%s://%s:%d", scheme,
                           host, port);
-    if (m->opts.tls_cert) {
+    if (m->tls_cert) {
         struct buf name = BUF_INIT(1024);
-        http_certificate_name(m->opts.tls_cert, host, &name);
+        http_certificate_name(m->tls_cert, host, &name);
         m->cert_name = arena_strdup(&m->arena, buf_str(&name).ptr);
         buf_done(&name);
     }
@@ -88,33 +91,14 @@ static void set_address(struct master *m)
 
 // --- the server
 
-// Files and tasks need descriptors, too.
-static struct http_limits limits_of(const struct master_settings *s)
-{
-    struct rlimit files = {0};
-    int64_t n = s->max_connections;
-    getrlimit(RLIMIT_NOFILE, &files);
-    int64_t most = (int64_t)MIN(files.rlim_cur / 8 * 5, (rlim_t)INT_MAX);
-    if (n > most) {
-        log_warn("there can be %lld connections, not %lld: the system lets the master have %llu "
-                 "files open (ulimit -n)",
-                 (long long)most, (long long)n, (unsigned long long)files.rlim_cur);
-        n = most;
-    }
-    return (struct http_limits){.connections = (int)n,
-                                .per_address = (int)s->max_connections_per_address,
-                                .per_user = (int)s->max_connections_per_user,
-                                .reserve = (int)s->reserved_connections};
-}
-
 static struct http_server *listen_on(struct master *m, int port, det_err *err)
 {
-    struct http_server_opts opts = {.host = m->opts.host,
+    struct http_server_opts opts = {.host = m->cfg->listen,
                                     .port = port,
-                                    .tls_cert = m->opts.tls_cert,
-                                    .tls_key = m->opts.tls_key,
-                                    .insecure = m->opts.insecure,
-                                    .limits = limits_of(&m->opts.settings),
+                                    .tls_cert = m->tls_cert,
+                                    .tls_key = m->tls_key,
+                                    .insecure = m->cfg->insecure,
+                                    .limits = settings_limits(&m->cfg->limits),
                                     .user = m,
                                     .authenticate = auth_check,
                                     .work = api_work,
@@ -134,10 +118,10 @@ static int last_port(struct master *m, struct db_reader *r)
 // Tasks that run on know the address of last time, so that one is tried first.
 static int open_server(struct master *m, struct db_reader *r, det_err *err)
 {
-    int last = m->opts.port ? 0 : last_port(m, r);
+    int last = m->cfg->port ? 0 : last_port(m, r);
     char text[32];
     if (last) m->server = listen_on(m, last, err);
-    if (!m->server) m->server = listen_on(m, m->opts.port, err);
+    if (!m->server) m->server = listen_on(m, (int)m->cfg->port, err);
     if (!m->server) return err->code;
     snprintf(text, sizeof text, "%d", http_server_port(m->server));
     struct db_tx *tx = db_tx_new(m->db);
@@ -148,7 +132,7 @@ static int open_server(struct master *m, struct db_reader *r, det_err *err)
 
 int reach_open(struct master *m, struct db_reader *r, det_err *err)
 {
-    int rc = make_certificate(m, err);
+    int rc = find_certificate(m, err);
     if (!rc) rc = open_server(m, r, err);
     if (!rc) rc = publish_certificate(m, err);
     if (!rc) set_address(m);
@@ -168,12 +152,11 @@ static void compare_names(const char *before, const char *now)
 
 void reach_renew(struct master *m)
 {
-    const char *file = m->opts.tls_cert, *name = m->cert_name;
+    const char *file = m->tls_cert, *name = m->cert_name;
     det_err err;
-    if (!file) {
-        log_info("signal 1: the master has no certificate that could be read again");
-        return;
-    }
+    if (!file && !m->opts.config_file)
+        log_info("signal 1: there is neither a configuration nor a certificate to read again");
+    if (!file) return;
     if (http_server_renew(m->server, &err)) {
         log_error("signal 1: the certificate stays as it was: %s", err.msg);
         return;

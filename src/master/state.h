@@ -109,6 +109,8 @@ enum work_kind {
 
 struct master {
     struct master_opts opts;
+    const struct master_config *_Atomic cfg; // in force; see settings.h
+    const struct doc *settings;              // the same, key by key
     struct loop *loop;
     struct worker *workers[N_WORK];
     struct db *db;
@@ -126,6 +128,7 @@ struct master {
     int64_t next_experiment, next_trial, next_user, next_token, next_request;
     int lock_fd;
     char *url, *data_dir, *checkpoint_dir;
+    const char *tls_cert, *tls_key;    // PEM files in use; NULL: no TLS
     const char *cert_file, *cert_name; // for those who call: what to trust; NULL: no TLS
     const char *cluster_id;
     struct arena arena; // as long as the master

@@ -40,8 +40,8 @@ int slots_choose(const struct rm *rm, int n, struct arena *arena, struct task_sp
                  det_err *err);
 void slots_take(struct rm *rm, const struct task_spec *spec);
 void slots_free(struct rm *rm, int64_t token);
-// What the devices and ports of the chosen slots add to the environment; up to a NULL.
-const char **slots_env(const struct rm *rm, const struct task_spec *spec, struct arena *arena);
+// "CUDA_VISIBLE_DEVICES=...": which devices the chosen slots are; NULL if they are none.
+const char *slots_devices(const struct rm *rm, const struct task_spec *spec, struct arena *arena);
 
 // alloc.c
 struct alloc *alloc_new(struct rm *rm, int64_t token); // directory name only; not in rm yet

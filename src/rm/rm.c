@@ -178,18 +178,18 @@ static size_t count(const char *const *list)
 static void set_env(const struct rm *rm, const struct rm_task *task, struct arena *arena,
                     struct task_spec *spec)
 {
-    const char **ours = slots_env(rm, spec, arena);
-    size_t n_ours = count(ours), n_given = count(task->env);
+    const char *devices = slots_devices(rm, spec, arena);
+    size_t n_ours = devices != NULL, n_given = count(task->env);
     spec->env.n = n_ours + n_given;
     spec->env.items = arena_array(arena, spec->env.n, sizeof *spec->env.items);
     for (size_t i = 0; i < spec->env.n; i++)
-        spec->env.items[i] = i < n_ours ? ours[i] : task->env[i - n_ours];
+        spec->env.items[i] = i < n_ours ? devices : task->env[i - n_ours];
 }
 
 static int make_spec(const struct rm *rm, const struct rm_task *task, struct arena *arena,
                      struct task_spec *out, det_err *err)
 {
-    enum { GRACE_US = 30000000, LOG_BYTES = 256 << 20, C10D_PORT = 29400 };
+    enum { GRACE_US = 30000000, LOG_BYTES = 256 << 20 };
     struct task_spec spec = {
         .token = task->token,
         .workdir = task->workdir,
@@ -204,7 +204,6 @@ static int make_spec(const struct rm *rm, const struct rm_task *task, struct are
     spec.launch.n = count(task->launch);
     int rc = slots_choose(rm, task->n_slots, arena, &spec, err);
     if (rc) return rc;
-    if (spec.slots.n) spec.port = C10D_PORT + spec.slots.items[0].id;
     set_env(rm, task, arena, &spec);
     *out = spec;
     return det_ok(err);

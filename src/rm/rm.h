@@ -71,8 +71,7 @@ struct rm_task {
 
 // DET_ESTATE if the token was used before, or if there are not enough free slots. That the program
 // itself could not be started is told by RM_EXITED.
-// Adds to the environment what only we know: CUDA_VISIBLE_DEVICES, C10D_PORT, DTRAIN_SSH_PORT,
-// INTER_TRAIN_PROCESS_COMM_PORT_1 and _2 (ports are those of the first slot, hence nobody else's).
+// Adds CUDA_VISIBLE_DEVICES to the environment where slots are GPUs.
 int rm_start(struct rm *rm, const struct rm_task *task, det_err *err);
 
 enum rm_how {

@@ -137,30 +137,14 @@ void slots_free(struct rm *rm, int64_t token)
 
 // --- what a task is told of them
 
-static const char *visible_devices(const struct rm *rm, const struct task_spec *spec,
-                                   struct arena *arena)
+const char *slots_devices(const struct rm *rm, const struct task_spec *spec, struct arena *arena)
 {
     struct buf text = BUF_INIT(1 << 20);
+    if (!rm->slots[0].uuid) return NULL;
     buf_addz(&text, "CUDA_VISIBLE_DEVICES=");
     for (size_t i = 0; i < spec->slots.n; i++)
         buf_printf(&text, "%s%s", i ? "," : "", rm->slots[spec->slots.items[i].id].uuid);
     const char *entry = arena_strdup(arena, text.ptr);
     buf_done(&text);
     return entry;
-}
-
-const char **slots_env(const struct rm *rm, const struct task_spec *spec, struct arena *arena)
-{
-    static const char *const names[] = {"DTRAIN_SSH_PORT", "INTER_TRAIN_PROCESS_COMM_PORT_1",
-                                        "INTER_TRAIN_PROCESS_COMM_PORT_2"};
-    enum { N = STATIC_LEN(names), FIRST_PORT = 12350 };
-    const char **env = arena_array(arena, N + 3, sizeof *env);
-    size_t n = 0;
-    if (rm->slots[0].uuid) env[n++] = visible_devices(rm, spec, arena);
-    if (!spec->slots.n) return env;
-    int first = (int)spec->slots.items[0].id;
-    for (int i = 0; i < N; i++)
-        env[n++] = arena_printf(arena, "%s=%d", names[i], FIRST_PORT + first * N + i);
-    env[n++] = arena_printf(arena, "C10D_PORT=%lld", (long long)spec->port);
-    return env;
 }

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "doc/json.h"
 #include "base/number.h"
+#include "client/client.h"
 #include "run/slots.h"
 #include <errno.h>
 #include <sched.h>
@@ -65,13 +66,15 @@ static int launch(const struct call *call)
     struct slots slots = {.is_rank = true};
     det_err err;
     int64_t n = 1;
+    det_rendezvous machines = {0};
     int rc = count_slots(call, &arena, &n, &err);
+    if (!rc) rc = client_rendezvous(&arena, (int)n, &machines, &err);
     arena_done(&arena);
     if (rc) {
         print_error("%s", err.msg);
         return EXIT_USAGE;
     }
-    if (n > 1) rc = slots_start((int)n, SLOTS_SIGNAL_ALL, &slots, &err);
+    if (n > 1 || machines.size > 1) rc = slots_start((int)n, SLOTS_SIGNAL_ALL, &slots, &err);
     if (rc) print_error("%s", err.msg);
     if (rc) return EXIT_FAILED;
     if (!slots.is_rank) return slots.status;

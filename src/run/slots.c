@@ -5,19 +5,19 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "client/client.h"
 #include "sys/clock.h"
 #include "sys/cpu.h"
 #include "sys/entropy.h"
 #include "sys/fs.h"
 #include "sys/pool.h"
+#include "sys/port.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,8 +36,16 @@ struct child {
     struct buf line[N_STREAMS]; // that has no end yet
 };
 
+// Where the ranks of this machine are among all of them.
+struct place {
+    int first, size;       // the rank of the first one here; how many there are in all
+    int machine, machines; // the same of machines
+    char chief[256];       // address of the first machine
+};
+
 struct launcher {
     int n, n_running;
+    struct place place;
     struct child *child;
     int signals; // signalfd
     enum slots_signals to;
@@ -274,13 +282,13 @@ static void become_rank(const struct launcher *l, int rank, int n_threads, const
     if (getppid() != parent) _exit(EXIT_FAILED);
     for (int i = 0; i < N_STREAMS; i++)
         if (output[i] >= 0) dup2(output[i], STDOUT_FILENO + i);
-    set_int("RANK", rank);
+    set_int("RANK", l->place.first + rank);
     set_int("LOCAL_RANK", rank);
-    set_int("WORLD_SIZE", l->n);
+    set_int("WORLD_SIZE", l->place.size);
     set_int("LOCAL_WORLD_SIZE", l->n);
-    set_int("GROUP_RANK", 0);
-    set_int("GROUP_WORLD_SIZE", 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_int("GROUP_RANK", l->place.machine);
+    set_int("GROUP_WORLD_SIZE", l->place.machines);
+    setenv("MASTER_ADDR", l->place.chief, 1);
     pool_set_threads(n_threads);
 }
 
@@ -353,29 +361,54 @@ static void launcher_done(struct launcher *l)
     free(l->child);
 }
 
-// For programs that use one; those of det do not. Nobody can promise that it stays free.
-static void choose_port(void)
+// For programs that use one; those of det do not. A task was given one by its shim.
+static int choose_port(struct port *out, det_err *err)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return;
-    if (!bind(fd, (struct sockaddr *)&a, n) && !getsockname(fd, (struct sockaddr *)&a, &n))
-        set_int("MASTER_PORT", ntohs(a.sin_port));
-    close(fd);
+    const char *given = getenv("MASTER_PORT"), *of_task = getenv("C10D_PORT");
+    if (given) return 0;
+    if (of_task) {
+        setenv("MASTER_PORT", of_task, 1);
+        return 0;
+    }
+    int rc = port_take(out, err);
+    if (!rc) set_int("MASTER_PORT", out->number);
+    return rc;
+}
+
+// On a machine of several, as many processes as the master has counted: others rely on it.
+static int find_place(struct launcher *l, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    det_rendezvous r;
+    int rc = client_rendezvous(&arena, l->n, &r, err);
+    if (!rc && r.size > 1 && r.slots[r.rank] != l->n)
+        rc = det_fail(err, DET_EINVAL, "this machine has %d slots of the task, not %d",
+                      r.slots[r.rank], l->n);
+    if (!rc) {
+        l->place = (struct place){.machine = r.rank, .machines = r.size};
+        for (int i = 0; i < r.size; i++) {
+            if (i == r.rank) l->place.first = l->place.size;
+            l->place.size += i == r.rank ? l->n : r.slots[i];
+        }
+        snprintf(l->place.chief, sizeof l->place.chief, "%s", r.addresses[0]);
+    }
+    arena_done(&arena);
+    return rc;
 }
 
 int slots_start(int n, enum slots_signals signals, struct slots *out, det_err *err)
 {
     struct launcher l = {.n = n, .culprit = -1, .signals = -1, .to = signals};
+    struct port port = PORT_NONE;
     l.child = xcalloc((size_t)n, sizeof *l.child);
     for (int i = 0; i < n; i++)
         l.child[i] = (struct child){.pipe = {-1, -1},
                                     .line = {BUF_INIT(LINE_MAX_BYTES), BUF_INIT(LINE_MAX_BYTES)}};
     *out = (struct slots){0};
     fflush(NULL); // or every rank would print what is left
-    if (!getenv("MASTER_PORT")) choose_port();
-    int rc = make_key(err);
+    int rc = find_place(&l, err);
+    if (!rc) rc = choose_port(&port, err);
+    if (!rc) rc = make_key(err);
     if (!rc) rc = watch_signals(&l, err);
     for (int i = 0; !rc && !out->is_rank && i < n; i++) {
         out->rank = i;
@@ -384,5 +417,6 @@ int slots_start(int n, enum slots_signals signals, struct slots *out, det_err *e
     if (rc) signal_all(&l, SIGKILL);
     if (!out->is_rank) out->status = look_after(&l);
     launcher_done(&l);
+    port_return(&port);
     return rc;
 }

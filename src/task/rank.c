@@ -58,8 +58,8 @@ static void env_set_ranks(struct env *e, const struct ranks *all, int64_t rank)
     env_set_int(e, "LOCAL_WORLD_SIZE", size);
     env_set_int(e, "GROUP_RANK", 0);
     env_set_int(e, "GROUP_WORLD_SIZE", 1);
-    env_set(e, "MASTER_ADDR=127.0.0.1");
-    if (spec->port) env_set_int(e, "MASTER_PORT", spec->port);
+    env_set(e, "MASTER_ADDR=" TASK_ADDRESS);
+    env_set_int(e, "MASTER_PORT", all->ports[0].number);
 }
 
 static const char *slot_ids(const struct task_spec *spec, struct arena *arena)
@@ -104,7 +104,7 @@ static bool is_inherited(const struct sandbox *s, const char *entry)
 // Ours, as far as it is for the task; then what the task was given.
 static char **make_env(const struct ranks *all, int64_t rank, struct arena *arena)
 {
-    enum { OUR_OWN = 20 };
+    enum { OUR_OWN = 24 };
     const struct task_spec *spec = all->spec;
     size_t n = 0;
     while (environ[n])
@@ -113,9 +113,12 @@ static char **make_env(const struct ranks *all, int64_t rank, struct arena *aren
     struct env e = {.arena = arena, .items = arena_array(arena, cap, sizeof *e.items)};
     for (size_t i = 0; i < n; i++)
         if (is_inherited(&spec->sandbox, environ[i])) env_set(&e, environ[i]);
+    for (int i = 0; i < TASK_N_PORTS && spec->slots.n; i++)
+        env_set(&e, task_port_variable(arena, all->ports, i));
     for (size_t i = 0; i < spec->env.n; i++)
         env_set(&e, spec->env.items[i]);
     env_set(&e, slot_ids(spec, arena));
+    env_set(&e, task_rendezvous(arena, spec));
     env_set(&e, task_mark(arena, all->dir));
     if (spec->rank_per_slot) env_set_ranks(&e, all, rank);
     return e.items;

@@ -71,7 +71,7 @@ static const struct field spec_rows[] = {
     {"workdir", FIELD_STR, SPEC(workdir), .help = "Where to run it."},
     {"slots", FIELD_LIST, SPEC(slots), .item = &slot_item, .help = "Slots of the machine."},
     {"rank_per_slot", FIELD_BOOL, SPEC(rank_per_slot), .help = "One process for each slot."},
-    {"port", FIELD_INT, SPEC(port), FIELD_RANGE(0, 65535), .help = "MASTER_PORT; 0: none."},
+    {"port", FIELD_IGNORED, .help = "Shims choose ports; in specifications of older masters."},
     {"grace_us", FIELD_INT, SPEC(grace_us), FIELD_MIN(0), .help = "From SIGTERM to SIGKILL."},
     {"log_max_bytes", FIELD_INT, SPEC(log_max_bytes), .required = true, FIELD_MIN(1),
      .help = "Limit of the log."},

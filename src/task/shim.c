@@ -390,7 +390,8 @@ static int prepare(struct shim *s, int dir_fd, det_err *err)
     s->count_us = l->memory_bytes && !l->memory_cgroup ? 0 : INT64_MAX;
     rc = sandbox_open(&s->sandbox, &s->all.box, err);
     if (rc) return det_wrap(err, "the task cannot be isolated");
-    return announce(s, err);
+    if (s->spec.slots.n) rc = task_ports_take(s->all.ports, err);
+    return rc ? rc : announce(s, err);
 }
 
 static int run_task(struct shim *s, int dir_fd, det_err *err)
@@ -412,6 +413,7 @@ static int run_task(struct shim *s, int dir_fd, det_err *err)
 static void shim_done(struct shim *s)
 {
     sandbox_close(&s->all.box);
+    task_ports_return(s->all.ports);
     spool_close(&s->spool);
     if (s->signal_fd >= 0) close(s->signal_fd);
     free(s->ranks);
@@ -424,6 +426,8 @@ static int begin(struct shim *s, const char *dir, int *lock_fd, det_err *err)
 {
     *s = (struct shim){.dir = dir, .spool = SPOOL_INIT, .signal_fd = -1};
     s->all.box = SANDBOX_BOX_INIT;
+    for (int i = 0; i < TASK_N_PORTS; i++)
+        s->all.ports[i] = PORT_NONE;
     int rc = *lock_fd < 0 ? task_lock(dir, lock_fd, err) : task_check_lock(dir, *lock_fd, err);
     if (rc) return rc;
     fcntl(*lock_fd, F_SETFD, FD_CLOEXEC);

@@ -1,6 +1,7 @@
 // task/shim.h: the parts of a shim. Private to the layer.
 #pragma once
 
+#include "sys/port.h"
 #include "task/log.h"
 #include <sys/types.h>
 
@@ -35,14 +36,28 @@ struct rank {
     struct liner liners[2];
 };
 
+enum { TASK_N_PORTS = 4 };
+#define TASK_ADDRESS "127.0.0.1" // by which the ranks of a task reach each other
+
 // What the ranks of a task have in common.
 struct ranks {
     const struct task_spec *spec;
-    const char *dir;  // of the allocation
-    const char *home; // directory of the task: DET_RUN_DIR
-    const char *key;  // that no other task knows
+    const char *dir;                 // of the allocation
+    const char *home;                // directory of the task: DET_RUN_DIR
+    const char *key;                 // that no other task knows
+    struct port ports[TASK_N_PORTS]; // of a task with slots; number 0: none
     struct sandbox_box box;
 };
+
+// Ports that are the task's as long as its shim lives; what was taken before a failure has to be
+// returned, too.
+int task_ports_take(struct port ports[TASK_N_PORTS], det_err *err);
+void task_ports_return(struct port ports[TASK_N_PORTS]);
+// "C10D_PORT=15042", ...
+const char *task_port_variable(struct arena *arena, const struct port ports[TASK_N_PORTS], int i);
+
+// "DET_RENDEZVOUS_INFO={...}": the machines of the task, their addresses and slots.
+const char *task_rendezvous(struct arena *arena, const struct task_spec *spec);
 
 int rank_start(struct rank *r, const struct ranks *all, int64_t index, det_err *err);
 

@@ -46,15 +46,16 @@ struct task_spec {
     const char *workdir;          // NULL: DET_RUN_DIR
     LIST_OF(struct task_slot) slots;
     bool rank_per_slot;     // one process for each slot; else one for all of them
-    int64_t port;           // MASTER_PORT of the ranks; 0: not set
     int64_t grace_us;       // between SIGTERM and SIGKILL
     int64_t log_max_bytes;  // of all pieces together
     struct sandbox sandbox; // the shim adds the task's own directories
 };
 
-// Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR, and with rank_per_slot
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR,
-// MASTER_PORT, DET_RANKS_KEY (dist/dist.h).
+// Environment of every rank, besides spec.env: DET_SLOT_IDS, DET_RUN_DIR, DET_RENDEZVOUS_INFO; with
+// slots C10D_PORT, DTRAIN_SSH_PORT, INTER_TRAIN_PROCESS_COMM_PORT_1 and _2, ports that are free
+// when the task starts and that no other task is given; with rank_per_slot RANK, WORLD_SIZE,
+// LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (the same as
+// C10D_PORT), DET_RANKS_KEY (dist/dist.h).
 
 enum { TASK_LOCK_FD = 3 }; // of a shim: the directory, with the lock
 

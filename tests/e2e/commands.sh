@@ -78,6 +78,11 @@ expect_out "STATE_COMPLETED"
 run "$det" e describe first
 expect_status 2
 expect_err "'first' is not the number of an experiment"
+for verb in fork continue; do
+    run "$det" experiment $verb first
+    expect_status 2
+    expect_err "'first' is not the number of an experiment"
+done
 run "$det" experiment kill 1
 expect_status 0
 expect_out "Experiment 1 has ended: COMPLETED."

@@ -102,19 +102,19 @@ def test_what_was_asked_for_stays(det):
 
 def test_what_does_not_work_is_refused(det):
     said = refused(det, '--isolation', 'secret')
-    expect('unknown', "--isolation must be none, private, strict or users, found 'secret'" in said, True)
+    expect('unknown', "--isolation: isolation: must be one of none, private, strict, users, found 'secret'" in said, True)
     said = refused(det, '--isolation', 'users', uid=NOBODY)
     expect('users', 'does not work here: only root can run tasks as other users' in said, True)
     for mode in ('private', 'strict'):
         said = refused(det, '--isolation', mode, wrap=NO_NAMESPACES, uid=NOBODY)
-        expect(mode, f"--isolation {mode} does not work here: cannot make 'a user namespace'" in said, True)
+        expect(mode, f"isolation: {mode} does not work here: cannot make 'a user namespace'" in said, True)
 
 
 def test_a_default_that_does_not_work_is_said(det):
     with master_of(det, NOBODY, wrap=NO_NAMESPACES) as m:
         info = m.get('master/info')
         expect('in force', info['isolation'], 'none')
-        said = "tasks should be isolated as with --isolation private, but they are as with none: cannot make 'a user namespace'"
+        said = "tasks should be isolated as with isolation: private, but they are as with none: cannot make 'a user namespace'"
         expect('info', said in info['notInForce'], True)
         with open(m.log.name) as f:
             expect('log', said in f.read(), True)
@@ -280,8 +280,11 @@ def test_processes_are_limited(det):
 
 
 def test_limits_that_cannot_be_read(det):
-    for option, value in (('--task-memory', '1.5'), ('--task-memory', '12X'), ('--task-memory', '0'), ('--task-processes', 'many')):
-        expect(value, f'{option} must be a' in refused(det, option, value), True)
+    for option, value, why in (('--task-memory', '1.5', 'task_memory: must be a number of bytes or a size'),
+                               ('--task-memory', '12X', 'task_memory: must be a number of bytes or a size'),
+                               ('--task-memory', '0', 'task_memory: must be more than 0'),
+                               ('--task-processes', 'many', 'task_processes: must be an integer')):
+        expect(value, f'{option}: {why}' in refused(det, option, value), True)
 
 
 # --- Unix users

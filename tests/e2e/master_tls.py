@@ -169,8 +169,8 @@ def test_what_is_refused_at_the_start(det):
     with tempfile.TemporaryDirectory() as home:
         _, cert, key = make_certificates(home)
         base = ['master', '--data', os.path.join(home, 'data'), '--port', '0']
-        fails(det, '--tls-key is missing', *base, '--tls-cert', cert, home=home, status=2)
-        fails(det, '--tls-cert is missing', *base, '--tls-key', key, home=home, status=2)
+        fails(det, 'cert and key go together: key is missing', *base, '--tls-cert', cert, home=home, status=2)
+        fails(det, 'cert and key go together: cert is missing', *base, '--tls-key', key, home=home, status=2)
         fails(det, "'/nowhere.pem'", *base, '--tls-cert', '/nowhere.pem', '--tls-key', key, home=home)
         fails(det, 'does not belong to the certificate', *base, '--tls-cert', cert,
               '--tls-key', os.path.join(home, 'ca-key.pem'), home=home)
@@ -215,7 +215,7 @@ def test_a_renewed_certificate_is_read_after_a_signal(det):
             shutil.copy(new_cert, cert)
             hang_up(m, 'stays as it was: the key')  # which is the old one
             with open(cert, 'w') as f:
-                f.write('no certificate')
+                f.write('neither a configuration nor a certificate')
             hang_up(m, f"stays as it was: '{cert}' should have a certificate")
             expect('certificate after two bad ones', (shown(m), read_der(m.announced()['cert'])), (first, first))
             good(det, 'slot', 'list', home=m.data)
@@ -230,7 +230,7 @@ def test_a_renewed_certificate_is_read_after_a_signal(det):
             m.post(f'experiments/{e}/kill')
             m.wait_experiment(e, 'STATE_CANCELED')
     with Master(det) as plain:
-        hang_up(plain, 'no certificate')
+        hang_up(plain, 'neither a configuration nor a certificate')
         expect('answers', plain.call('GET', '/healthz')[0], 200)
 
 

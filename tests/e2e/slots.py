@@ -209,6 +209,16 @@ def test_launch_of_any_program():
            ['0 0 3 3 0 127.0.0.1 -n', '[rank=1] 1 1 3 3 0 127.0.0.1 -n', '[rank=2] 2 2 3 3 0 127.0.0.1 -n'])
     out, _ = launch(*show, DET_SLOT_IDS='[4, 7]')
     expect('slots of a task', len(out.splitlines()), 2)
+    info = '{"container_addrs": ["10.0.0.1", "10.0.0.2"], "container_rank": 1, "container_slot_counts": [4, %d]}'
+    out, _ = launch(*show, DET_SLOT_IDS='[4, 7]', DET_RENDEZVOUS_INFO=info % 2)
+    expect('the second of two machines', sorted(out.splitlines()),
+           ['4 0 6 2 1 10.0.0.1 -n', '[rank=1] 5 1 6 2 1 10.0.0.1 -n'])
+    out, _ = launch(*show, DET_SLOT_IDS='[4]', DET_RENDEZVOUS_INFO=info % 1)
+    expect('a machine with one slot', out, '4 0 5 1 1 10.0.0.1 -n\n')
+    _, err = launch('-n', '3', *show, DET_RENDEZVOUS_INFO=info % 2, status=1)
+    expect('as the others think', 'this machine has 2 slots of the task, not 3' in err, True)
+    _, err = launch('-n', '3', *show, DET_RENDEZVOUS_INFO='{}', status=2)
+    expect('nonsense', 'DET_RENDEZVOUS_INFO must be' in err, True)
     _, err = launch('-n', '2', 'sh', '-c', 'test $RANK = 0 && sleep 100; exit 7', status=7)
     expect('culprit', 'det-launch: rank 1 has failed' in err, True)
     _, err = launch('-n', '2', './no-such-program', status=127)

@@ -116,7 +116,7 @@ completes experiment det exp
 completes label det experiment la
 completes "add remove" det experiment label ""
 completes "--master --help" det experiment set name --
-completes "list logs label list-trials list-checkpoints" det e l
+completes "list list-trials list-checkpoints logs label" det e l
 completes "--tls --tls-cert --tls-key --task-memory --task-processes" det master --t
 completes "bash zsh" det completion ""
 run "$det" completion fish

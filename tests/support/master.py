@@ -78,7 +78,8 @@ def expect(what, got, wanted):
 
 
 class Master:
-    def __init__(self, det, *args, data=None, uid=None, env=None, wrap=()):
+    def __init__(self, det, *args, data=None, uid=None, env=None, wrap=(), config=None):
+        """config: the text of a configuration file, which then also chooses the port."""
         self.det = det
         self.args = args if not ISOLATION or '--isolation' in args else (*args, '--isolation', ISOLATION)
         self.who = {'user': uid, 'group': uid, 'extra_groups': []} if uid else {}
@@ -88,6 +89,14 @@ class Master:
         self.data = data or tempfile.mkdtemp(prefix='det-e2e-')
         self.log = open(os.path.join(self.data, 'stderr.txt'), 'ab')
         self.process = None
+        self.config = None
+        if config is not None:
+            self.config = os.path.join(self.data, 'config.yaml')
+            self.write_config(config)
+
+    def write_config(self, text):
+        with open(self.config, 'w') as f:
+            f.write(text)
 
     def __enter__(self):
         try:
@@ -114,7 +123,8 @@ class Master:
             raise Failure('the master did not end well')
 
     def start(self):
-        command = [*self.wrap, self.det, 'master', '--data', self.data, '--port', '0', *self.args]
+        how = ('--config', self.config) if self.config else ('--port', '0')
+        command = [*self.wrap, self.det, 'master', '--data', self.data, *how, *self.args]
         self.process = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL, env=self.env, **self.who)
 
         def is_up():

@@ -310,8 +310,12 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static void open_master(void)
 {
     det_err err;
+    struct diag_list diags = DIAG_INIT(&arena);
+    struct master_config config;
+    const struct master_config_opts none = {0};
+    ASSERT(!master_config_read(&arena, STR("{isolation: none, port: 0}"), &none, &config, &diags));
     const struct master_opts opts = {
-        .isolation = "none", .data_dir = data_dir, .runner = "det-run", .version = "0"};
+        .config = &config, .data_dir = data_dir, .runner = "det-run", .version = "0"};
     m = master_new(&opts, &err);
     ASSERT(m);
 }

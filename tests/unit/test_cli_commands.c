@@ -5,6 +5,7 @@
 static void test_commands__have_help_and_an_example(void **state)
 {
     (void)state;
+    commands_open();
     for (size_t i = 0; i < n_commands; i++) {
         const struct command *c = commands[i];
         char name[64], prefix[80];

@@ -617,6 +617,36 @@ static void test_ranks__only_the_first_reports(void **state)
     assert_int_equal(n_heard(""), 0);
 }
 
+static void test_rendezvous__says_what_is_wrong_with_it(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"{", "DET_RENDEZVOUS_INFO"},
+        {"[]", "there is no address"},
+        {"{\"container_addrs\":[],\"container_rank\":0,\"container_slot_counts\":[]}",
+         "there is no address"},
+        {"{\"container_addrs\":[\"a\"],\"container_rank\":1,\"container_slot_counts\":[1]}",
+         "the rank is not one of them"},
+        {"{\"container_addrs\":[\"a\"],\"container_slot_counts\":[1]}",
+         "the rank is not one of them"},
+        {"{\"container_addrs\":[\"a\",\"b\"],\"container_rank\":1,\"container_slot_counts\":[1]}",
+         "the lists differ in length"},
+        {"{\"container_addrs\":[7],\"container_rank\":0,\"container_slot_counts\":[1]}",
+         "an address or a number of slots is none"},
+        {"{\"container_addrs\":[\"a\"],\"container_rank\":0,\"container_slot_counts\":[-1]}",
+         "an address or a number of slots is none"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const det_rendezvous *r = NULL;
+        setenv("DET_RENDEZVOUS_INFO", wrong[i][0], 1);
+        det_core *core = start();
+        assert_true(det_core_rendezvous(core, &r, &err) < 0);
+        assert_failed_with(&err, DET_EINVAL, wrong[i][1]);
+        assert_null(r);
+        assert_ok(det_core_close(core, &err), &err);
+    }
+}
+
 #define ALONE(f) cmocka_unit_test_setup(f, setup)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup_master, teardown_master)
 
@@ -646,6 +676,7 @@ int main(int argc, char **argv)
         T(test_preempt__is_heard_and_acknowledged),
         T(test_checkpoint__is_reported_and_restored),
         T(test_ranks__only_the_first_reports),
+        ALONE(test_rendezvous__says_what_is_wrong_with_it),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }

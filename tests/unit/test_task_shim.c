@@ -133,16 +133,37 @@ static void test_ranks__each_knows_its_place(void **state)
 {
     struct world *w = *state;
     add_slots(w, 3);
-    w->spec.port = 29400;
     run(w, "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE "
-           "$MASTER_ADDR:$MASTER_PORT $DET_SLOT_IDS");
+           "$MASTER_ADDR $DET_SLOT_IDS; [ $MASTER_PORT = $C10D_PORT ] || echo odd");
     assert_int_equal(w->exit.end, TASK_SUCCEEDED);
     for (int i = 0; i < 3; i++) {
         char line[100];
-        snprintf(line, sizeof line, "[rank=%d] %d %d 3 3 0 1 127.0.0.1:29400 [10,11,12]\n", i, i,
-                 i);
+        snprintf(line, sizeof line, "[rank=%d] %d %d 3 3 0 1 127.0.0.1 [10,11,12]\n", i, i, i);
         assert_true(has_line(w, TASK_STDOUT, line));
     }
+    assert_false(has_line(w, TASK_STDOUT, "odd"));
+}
+
+static void test_shim__tells_where_the_processes_of_a_task_meet(void **state)
+{
+    struct world *w = *state;
+    add_slots(w, 2);
+    w->spec.rank_per_slot = false;
+    run(w, "echo \"$DET_RENDEZVOUS_INFO\"; for p in $C10D_PORT $DTRAIN_SSH_PORT "
+           "$INTER_TRAIN_PROCESS_COMM_PORT_1 $INTER_TRAIN_PROCESS_COMM_PORT_2; do "
+           "[ $p -gt 1024 ] && echo $p; done | sort -u | wc -l");
+    assert_lines(w, TASK_STDOUT,
+                 "{\"container_addrs\":[\"127.0.0.1\"],\"container_rank\":0,"
+                 "\"container_slot_counts\":[2]}\n4\n");
+}
+
+static void test_shim__gives_no_ports_to_a_task_without_slots(void **state)
+{
+    struct world *w = *state;
+    run(w, "echo \"$DET_RENDEZVOUS_INFO|$C10D_PORT|\"");
+    assert_lines(w, TASK_STDOUT,
+                 "{\"container_addrs\":[\"127.0.0.1\"],\"container_rank\":0,"
+                 "\"container_slot_counts\":[0]}||\n");
 }
 
 static void test_ranks__the_first_failure_stops_all_and_is_named(void **state)
@@ -330,6 +351,8 @@ int main(int argc, char **argv)
         T(shim__says_what_is_wrong_with_a_specification),
         T(shim__puts_the_launch_layer_in_front),
         T(shim__binds_a_task_to_the_processors_of_its_slots),
+        T(shim__tells_where_the_processes_of_a_task_meet),
+        T(shim__gives_no_ports_to_a_task_without_slots),
         T(ranks__each_knows_its_place),
         T(ranks__the_first_failure_stops_all_and_is_named),
         T(ranks__some_may_end_well_before_the_others),

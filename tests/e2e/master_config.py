@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""The configuration of a master: every key does what it says; mistakes are told with their place; what can change while the master
+runs does after SIGHUP. A key without a test below fails."""
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
+from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+
+NOBODY = 65534
+COVERED = {}  # keys, and the tests that show them
+TASK = '''
+entrypoint: [sh, -c, '%s']
+max_restarts: 0
+searcher: {name: single, metric: loss, max_length: {batches: 1}}
+'''
+
+
+def covers(*keys):
+    def note(test):
+        for key in keys:
+            COVERED[key] = test.__name__
+        return test
+    return note
+
+
+def settings(m):
+    return {s['key']: s for s in m.get('master/info')['settings']}
+
+
+def det_says(det, *args, status=0, home=None):
+    env = {**os.environ, 'DET_HOME': home or '/nowhere', 'NO_COLOR': '1'}
+    env.pop('DET_MASTER', None)
+    done = subprocess.run([det, *args], capture_output=True, text=True, env=env, timeout=60)
+    expect(f'status of {args}: {done.stderr}', done.returncode, status)
+    return done.stdout + done.stderr
+
+
+def refused(det, config):
+    """What 'det master' says of a configuration that it does not start with."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'config.yaml')
+        with open(path, 'w') as f:
+            f.write(config)
+        done = subprocess.run([det, 'master', '--config', path, '--data', os.path.join(folder, 'data')],
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode == 0:
+            raise Failure(f'the master has started with {config}')
+        return done.stderr
+
+
+def run(m, command, state='STATE_COMPLETED'):
+    e = m.create(TASK % command)
+    m.wait_experiment(e, state)
+    return e
+
+
+def free_port():
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        return s.getsockname()[1]
+
+
+def make_certificate(folder):
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2',
+                    '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', 'key.pem', '-out', 'cert.pem'],
+                   cwd=folder, check=True, capture_output=True)
+
+
+def hang_up(m, said):
+    """SIGHUP; what the log says then."""
+    before = os.path.getsize(m.log.name)
+    m.process.send_signal(signal.SIGHUP)
+
+    def look():
+        with open(m.log.name) as f:
+            f.seek(before)
+            text = f.read()
+        return said in text and text
+    return wait_for(look, f'{said!r} in the log')
+
+
+# --- keys
+
+@covers('listen')
+def test_listen(det):
+    with Master(det, config='{listen: 127.0.0.2, port: 0}') as m:
+        expect('address', m.host.split(':')[0], '127.0.0.2')
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection(('127.0.0.1', int(m.host.split(':')[1]))).close()
+            raise Failure('it listens on 127.0.0.1, too')
+
+
+@covers('port')
+def test_port(det):
+    port = free_port()
+    with Master(det, config=f'port: {port}') as m:
+        expect('port', m.host, f'127.0.0.1:{port}')
+    with tempfile.TemporaryDirectory() as data:
+        with Master(det, data=data, config='port: 0') as m:
+            first = m.host
+        with Master(det, data=data, config='port: 0') as m:
+            expect('0: that of last time', m.host, first)
+
+
+@covers('tls.enabled', 'tls.cert', 'tls.key')
+def test_tls(det):
+    with Master(det, config='{port: 0, tls: {enabled: true}}') as m:
+        expect('a certificate of its own', m.announced()['url'].startswith('https:') and m.tls is not None, True)
+        m.get('me')
+    with tempfile.TemporaryDirectory() as folder:
+        make_certificate(folder)
+        names = 'cert: cert.pem, key: key.pem'  # from where the file is
+        path = os.path.join(folder, 'config.yaml')
+        for config, scheme in ((f'{{port: 0, tls: {{{names}}}}}', 'https'), (f'{{port: 0, tls: {{{names}, enabled: false}}}}', 'http')):
+            with open(path, 'w') as f:
+                f.write(config)
+            m = Master(det, config=config)
+            m.config = path
+            with m:
+                expect(config, m.announced()['url'].split(':')[0], scheme)
+                m.get('me')
+                if scheme == 'https':
+                    with open(os.path.join(folder, 'cert.pem')) as cert, open(m.announced()['cert']) as used:
+                        expect('certificate', used.read(), cert.read())
+    expect('both', 'tls: cert and key go together: key is missing' in refused(det, 'tls: {cert: a.pem}'), True)
+
+
+@covers('insecure')
+def test_insecure(det):
+    said = refused(det, '{listen: 0.0.0.0, port: 0}')
+    expect(said, 'without TLS' in said or '--insecure' in said, True)
+    with Master(det, config='{listen: 0.0.0.0, port: 0, insecure: true}') as m:
+        m.get('me')
+
+
+@covers('slots')
+def test_slots(det):
+    with Master(det, config='{port: 0, slots: 5}') as m:
+        expect('slots', len(m.get('slots')['slots']), 5)
+
+
+@covers('isolation')
+def test_isolation(det):
+    if os.environ.get('DET_TEST_ISOLATION'):
+        return
+    for mode in ('none', 'private'):
+        with Master(det, config=f'{{port: 0, isolation: {mode}}}') as m:
+            expect('isolation', m.get('master/info')['isolation'], mode)
+            e = run(m, f'ls {m.data}/secret.key && echo seen || echo hidden')
+            expect(mode, m.lines(m.trials(e)[0]['id'])[-1], 'seen' if mode == 'none' else 'hidden')
+
+
+@covers('task_memory')
+def test_task_memory(det):
+    with Master(det, config='{port: 0, task_memory: 150M}') as m:
+        run(m, 'python3 -c "x = bytearray(50 << 20)"')
+        run(m, 'exec python3 -c "x = bytearray(400 << 20)"', state='STATE_ERROR')
+        expect('shown', settings(m)['task_memory']['value'], 150 << 20)
+
+
+@covers('task_processes')
+def test_task_processes(det):
+    with tempfile.TemporaryDirectory() as data:
+        os.chown(data, NOBODY, NOBODY)
+        with Master(det, data=data, uid=NOBODY if os.getuid() == 0 else None, config='{port: 0, task_processes: 40}') as m:
+            run(m, 'sleep 0.1 & sleep 0.1 & wait')
+            run(m, 'i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i + 1)); done', state='STATE_ERROR')
+
+
+@covers('private')
+def test_private(det):
+    with Master(det, config='{port: 0, private: true}') as m:
+        e = run(m, 'echo hello')
+        m.post('users', {'username': 'eve', 'password': 'long enough'})
+        eve = m.post('auth/login', {'username': 'eve', 'password': 'long enough'})['token']
+        logs = f'trials/{m.trials(e)[0]["id"]}/logs'
+        expect('logs of others', m.call('GET', logs, token=eve)[0], 403)
+        m.write_config('{port: 0, private: false}')
+        hang_up(m, "'private' has changed and is in force")
+        expect('no longer', m.call('GET', logs, token=eve)[0], 200)
+
+
+def idle(m, n, source=None):
+    """Connections that have asked something, and stay."""
+    found = []
+    for _ in range(n):
+        c = m.connect(source)
+        c.request('GET', '/info')
+        c.getresponse().read()
+        found.append(c)
+    return found
+
+
+def is_open(c):
+    try:
+        c.request('GET', '/info')
+        return c.getresponse().read() != b''
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def close_all(m, crowd):
+    """Those that are there when a limit is lowered may stay."""
+    for c in crowd:
+        c.close()
+
+    def is_empty():
+        text = m.call('GET', '/metrics')[1].decode()
+        return float(text.split('\ndet_http_connections ')[1].split()[0]) <= 2
+    wait_for(is_empty, 'the connections to be gone')
+
+
+@covers('limits.max_connections_per_address')
+def test_connections_per_address(det):
+    with Master(det, config='{port: 0, limits: {max_connections_per_address: 3}}') as m:
+        expect('those that are left of 6', sum(is_open(c) for c in idle(m, 6)), 3)
+        m.write_config('{port: 0, limits: {max_connections_per_address: 5}}')
+        hang_up(m, "'limits.max_connections_per_address' has changed and is in force")
+        expect('from another address, of 8', sum(is_open(c) for c in idle(m, 8, '127.0.0.3')), 5)
+
+
+@covers('limits.max_connections', 'limits.reserved_connections')
+def test_connections_and_reserve(det):
+    with Master(det, config='{port: 0, limits: {max_connections: 40, reserved_connections: 10}}') as m:
+        crowd = [c for i in range(4) for c in idle(m, 15, f'127.0.0.{10 + i}')]
+        expect('strangers, of 60', sum(is_open(c) for c in crowd) <= 30, True)
+        m.write_config('{port: 0, limits: {max_connections: 50, reserved_connections: 20}}')
+        text = hang_up(m, "'limits.reserved_connections' has changed and is in force")
+        expect('restart', "'limits.max_connections' has changed; that needs a restart" in text, True)
+        close_all(m, crowd)
+        crowd = [c for i in range(4) for c in idle(m, 15, f'127.0.0.{20 + i}')]
+        expect('strangers now', sum(is_open(c) for c in crowd) <= 20, True)
+
+
+@covers('limits.max_connections_per_user')
+def test_connections_per_user(det):
+    with Master(det, config='{port: 0, limits: {max_connections_per_user: 2}}') as m:
+        m.post('users', {'username': 'eve', 'password': 'long enough'})
+        eve = {'Authorization': 'Bearer ' + m.post('auth/login', {'username': 'eve', 'password': 'long enough'})['token']}
+        kept, statuses = [], []
+        for _ in range(4):
+            c = m.connect()
+            c.request('GET', '/api/v1/me', headers=eve)
+            answer = c.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+            kept.append(c)
+        expect('answers', statuses, [200, 200, 429, 429])
+
+
+@covers('ui_dir')
+def test_ui_dir(det):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, 'index.html'), 'w') as f:
+            f.write('<p>mine</p>')
+        with Master(det, config=f'{{port: 0, ui_dir: {folder}}}') as m:
+            status, text = m.call('GET', '/')
+            expect('page', (status, b'mine' in text), (200, True))
+
+
+# --- all of it
+
+def test_zz_every_key_has_a_test(det):
+    with Master(det, config='port: 0') as m:
+        keys = set(settings(m))
+    expect('keys without a test', sorted(keys - set(COVERED)), [])
+    expect('tests of keys that are gone', sorted(set(COVERED) - keys), [])
+
+
+def test_sources_are_shown(det):
+    with Master(det, '--slots', '3', '--private', config='port: 0\nslots: 7\nlimits:\n  max_connections: 300\n') as m:
+        found = settings(m)
+        expect('file', found['limits.max_connections'],
+               {'key': 'limits.max_connections', 'value': 300, 'source': f'{os.path.realpath(m.config)}:4'})
+        expect('option before file', found['slots'], {'key': 'slots', 'value': 3, 'source': '--slots'})
+        expect('flag', found['private'], {'key': 'private', 'value': True, 'source': '--private'})
+        expect('default', found['insecure'], {'key': 'insecure', 'value': False, 'source': 'default'})
+        text = det_says(det, 'master', 'info', home=m.data)
+        expect('table', 'limits.max_connections' in text and f'{os.path.realpath(m.config)}:4' in text, True)
+
+
+def test_mistakes_are_told_with_their_place(det):
+    said = refused(det, 'port: 0\nslotz: 3\nlimits: {max_connections: many}\nisolation: tight\ntls:\n  crt: x\n')
+    for wanted in (":2:1: slotz: unknown field; did you mean 'slots'?",
+                   ':3:27: limits.max_connections: must be an integer, found \'many\'',
+                   ":4:12: isolation: must be one of none, private, strict, users, found 'tight'",
+                   ":6:3: tls.crt: unknown field; did you mean 'cert'?"):
+        expect(said, wanted in said, True)
+    said = refused(det, 'port: [')
+    expect(said, 'config.yaml:2:1: ' in said, True)
+    expect('no file', "'/no/such/file'" in det_says(det, 'master', '--config', '/no/such/file', '--data', '/tmp/none', status=2), True)
+
+
+def test_check(det):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'det.yaml')
+        with open(path, 'w') as f:
+            f.write('slots: 3\n')
+        said = json.loads(det_says(det, 'master', 'config', 'check', path, '--json'))
+        expect('complete', (said['slots'], said['port']), (3, 8080))
+        with open(path, 'w') as f:
+            f.write('slots: 0\n')
+        said = det_says(det, 'master', 'config', 'check', path, status=2)
+        expect(said, 'det.yaml:1:8: slots: must be between 1 and 4096, found 0' in said, True)
+
+
+def test_reading_again(det):
+    with Master(det, config='{port: 0, slots: 2}') as m:
+        m.write_config('{port: 0, slots: 4, private: true}')
+        text = hang_up(m, "'slots' has changed; that needs a restart")
+        expect(text, "'private' has changed and is in force" in text, True)
+        found = settings(m)
+        expect('in force', (found['slots']['value'], found['private']['value']), (2, True))
+        expect('told', found['slots']['afterRestart'], 4)
+        m.write_config('{port: 0, slotz: 4, private: false}')
+        hang_up(m, "the configuration stays as it was")
+        expect('in force', settings(m)['private']['value'], True)
+        m.write_config('{port: 0, slots: 2, private: true}')
+        hang_up(m, 'nothing has changed')
+        m.write_config('{port: 0, slots: 4}')
+        m.stop()
+        m.start()
+        expect('after a restart', settings(m)['slots']['value'], 4)
+
+
+def test_up_remembers(det):
+    with tempfile.TemporaryDirectory() as home:
+        data, path = os.path.join(home, 'data'), os.path.join(home, 'det.yaml')
+
+        def slots():
+            info = json.loads(det_says(det, 'master', 'info', '--json', home=data))
+            det_says(det, 'down', home=data)
+            return {s['key']: s['value'] for s in info['settings']}['slots']
+        with open(path, 'w') as f:
+            f.write('{port: 0, slots: 3}')
+        det_says(det, 'up', '--config', path, home=data)
+        expect('given', slots(), 3)
+        det_says(det, 'up', home=data)
+        expect('remembered', slots(), 3)
+        with open(os.path.join(home, 'bad.yaml'), 'w') as f:
+            f.write('slotz: 3')
+        said = det_says(det, 'up', '--config', os.path.join(home, 'bad.yaml'), status=1, home=data)
+        expect(said, "did you mean 'slots'?" in said, True)
+        det_says(det, 'up', '--slots', '2', home=data)
+        expect('the good one, and an option', slots(), 2)
+        det_says(det, 'up', '--no-config', '--port', '0', home=data)
+        expect('forgotten', slots(), None)
+        det_says(det, 'up', '--port', '0', home=data)
+        expect('for good', slots(), None)
+
+
+if __name__ == '__main__':
+    try:
+        run_tests(sys.modules[__name__])
+    except Failure as failure:
+        sys.exit(f'FAILED: {failure}')
