@@ -17,7 +17,7 @@ struct points {
     struct point {
         int64_t steps, time_us;
         double value; // not finite: as it was reported
-    } *items;         // by step
+    } * items;        // by step
 };
 
 void points_add(struct points *p, const struct point *one, struct arena *a); // at the end

@@ -168,9 +168,9 @@ struct total {
 static int merge_summary(struct db *db, int64_t trial_id, const struct total *t, det_err *err)
 {
     const struct value values[] = {
-        VALUE_OF_INT(trial_id),  VALUE_OF_TEXT(t->group), VALUE_OF_TEXT(t->name),
-        VALUE_OF_INT(t->count),  VALUE_OF_REAL(t->sum),   VALUE_OF_REAL(t->min),
-        VALUE_OF_REAL(t->max), VALUE_OF_REAL(t->last),
+        VALUE_OF_INT(trial_id), VALUE_OF_TEXT(t->group), VALUE_OF_TEXT(t->name),
+        VALUE_OF_INT(t->count), VALUE_OF_REAL(t->sum),   VALUE_OF_REAL(t->min),
+        VALUE_OF_REAL(t->max),  VALUE_OF_REAL(t->last),
     };
     if (!t->count) return 0;
     return statement_run(&db->writer, SQL_SUMMARY_MERGE, values, STATIC_LEN(values), err);

@@ -1,5 +1,5 @@
-// Unit series_write.c: what the writer does about series when reports come, runs are rolled back and
-// trials end; and what is due afterwards. Called by the writer thread.
+// Unit series_write.c: what the writer does about series when reports come, runs are rolled back
+// and trials end; and what is due afterwards. Called by the writer thread.
 #include "db/series_write.h"
 
 #include "base/assert.h"

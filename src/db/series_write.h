@@ -1,5 +1,5 @@
-// db/series_write.h: metrics as series, kept by the writer thread beside the reports. Private to the
-// layer.
+// db/series_write.h: metrics as series, kept by the writer thread beside the reports. Private to
+// the layer.
 //
 // Reports lie in the table metrics, by trial, group and step. Beside them, the reports of a group
 // are cut into spans of some hundred: a span reaches from the end of the one before to its own last

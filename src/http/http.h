@@ -243,8 +243,8 @@ struct http_server_opts {
 
 struct http_server *http_server_new(struct loop *loop, const struct http_server_opts *opts,
                                     det_err *err);
-// For connections that come from now on. Of all together there can be no more than when the server was
-// made.
+// For connections that come from now on. Of all together there can be no more than when the server
+// was made.
 void http_server_set_limits(struct http_server *server, const struct http_limits *limits);
 
 // Closes all connections. Requests that wait for an answer are gone; their streams are closed.

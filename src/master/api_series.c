@@ -1,4 +1,5 @@
-// Unit api_series.c: routes for charts: metrics of many trials at once, thinned out, piece by piece.
+// Unit api_series.c: routes for charts: metrics of many trials at once, thinned out, piece by
+// piece.
 #include "master/routes.h"
 
 #include "base/assert.h"
@@ -32,9 +33,8 @@ static const struct field text_item = {.type = FIELD_STR};
         {.name = "from", F(FIELD_OPT_INT, from, .help = "Batches, or ms since 1970.")},           \
         {.name = "to", F(FIELD_OPT_INT, to, .help = "Batches, or ms since 1970.")},               \
     {                                                                                             \
-        .name = "maxDatapoints",                                                                  \
-        F(FIELD_INT, max_points, .def = "1000", FIELD_RANGE(1, 10000),                            \
-          .help = "How many stretches of each metric at most.")                                   \
+        .name = "maxDatapoints", F(FIELD_INT, max_points, .def = "1000", FIELD_RANGE(1, 10000),   \
+                                   .help = "How many stretches of each metric at most.")          \
     }
 
 static const struct field experiment_fields[] = {
@@ -88,14 +88,15 @@ static int find_trials(struct http_request *req, const struct series_query *q, s
     if (is_best && (!number_to_int(count, 10, &limit) || limit < 1))
         return det_fail(err, DET_EINVAL, "trials: best:N needs a number above 0, found '%.40s'",
                         text.ptr);
-    int rc = db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, &e, err);
+    int rc =
+        db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, &e, err);
     return rc ? rc : db_best_trials(req->reader, &e, MIN(limit, MAX_TRIALS), a, out, err);
 }
 
 // --- series, one after the other
 
 struct listing {
-    struct db_series ask; // without trial and name
+    struct db_series ask;  // without trial and name
     int64_t experiment_id; // 0: any
     struct db_list trials;
     const char **names;

@@ -185,9 +185,8 @@ struct viewer auth_viewer(const struct http_request *req)
 {
     const struct master *m = req->user;
     const struct identity *who = identity_of(req);
-    return (struct viewer){.user_id = who->session.user_id,
-                           .admin = who->user.admin,
-                           .all_private = m->cfg->private};
+    return (struct viewer){
+        .user_id = who->session.user_id, .admin = who->user.admin, .all_private = m->cfg->private};
 }
 
 bool viewer_owns(const struct viewer *v, int64_t owner_id)

@@ -20,7 +20,8 @@ static void check_again(const struct points *points, struct arena *arena)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena = ARENA_INIT;
-    char *bytes = xmalloc(MAX(size, 1)); // of this size exactly, so that reading beyond it is noticed
+    char *bytes =
+        xmalloc(MAX(size, 1)); // of this size exactly, so that reading beyond it is noticed
     if (size) memcpy(bytes, data, size);
     struct points points = {0};
     if (!points_unpack((struct str){bytes, size}, &arena, &points, NULL))

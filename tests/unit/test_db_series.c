@@ -82,7 +82,8 @@ static void add_many(int64_t trial, int64_t first, int64_t last)
 static void end_trial(int64_t trial)
 {
     struct db_tx *tx = db_tx_new(db);
-    db_trial_save(tx, &(struct trial){.id = trial, .experiment_id = 1, .number = trial, .end_us = 1});
+    db_trial_save(tx,
+                  &(struct trial){.id = trial, .experiment_id = 1, .number = trial, .end_us = 1});
     must_run(tx);
 }
 
