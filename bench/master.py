@@ -391,9 +391,9 @@ class Routes:
                 pass
             c.close()
 
-        def watch(_):
+        def watch(path):
             c = http.client.HTTPConnection(m.host, timeout=60)
-            c.request('GET', base + '/events', headers={'Authorization': 'Bearer ' + m.token})
+            c.request('GET', base + path, headers={'Authorization': 'Bearer ' + m.token})
             r = c.getresponse()
             x = create(crowd)
             while b'event:' not in r.readline():
@@ -463,7 +463,8 @@ class Routes:
             'GET /api/v1/trials/{trial}/logs': get(f'{base}/trials/{big}/logs', '', '?limit=100000', '?searchText=not%20there',
                                                    '?limit=100&orderBy=ORDER_BY_DESC'),
             'GET /api/v1/trials/{trial}/logs (follow)': lambda i: follow(f'{base}/trials/{big + 1}/logs?follow=true', b'event: end'),
-            'GET /api/v1/events': watch,
+            'GET /api/v1/events': lambda i: watch('/events'),
+            'GET /api/v1/stream': lambda i: watch(f'/stream?topics=experiments,trials,queue,metrics:{e},logs:{trial}'),
             'POST /api/v1/trials/{trial}/kill': kill_trial,
             'GET /api/v1/trials/{trial}/searcher/operation': operation,
             'POST /api/v1/trials/{trial}/progress': as_task('POST', f'{base}/trials/{trial}/progress', {'progress': 1}),

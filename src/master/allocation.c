@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "master/auth.h"
+#include "master/events.h"
 #include "master/logs.h"
 #include "master/pull.h"
 #include "sys/clock.h"
@@ -43,6 +44,13 @@ struct live_allocation *allocation_new(struct live_trial *t)
     return a;
 }
 
+// Of jobs and slots.
+static void mark_queue(struct master *m)
+{
+    events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
+    schedule_soon(m);
+}
+
 void allocation_wish(struct live_trial *t)
 {
     struct live_experiment *e = t->experiment;
@@ -52,7 +60,7 @@ void allocation_wish(struct live_trial *t)
     e->last_wish = a;
     e->n_wishes++;
     t->allocation = a;
-    schedule_soon(e->master);
+    mark_queue(e->master);
 }
 
 static void unwish(struct live_allocation *a)
@@ -143,7 +151,7 @@ static void finish(struct live_allocation *a, struct db_tx *tx)
     allocation_free(a);
     experiment_settle(e);
     db_tx_submit_must(tx, forget, p);
-    schedule_soon(m);
+    mark_queue(m);
 }
 
 // Ends one that has no processes, in a transaction of its own.
@@ -248,6 +256,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     char next[32];
     unwish(a);
     step(a, ALLOCATION_ASSIGN);
+    events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
     a->backfilled = backfilled;
     a->row.token = m->next_token++;
     set_add(&m->allocations, a->row.token, a);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "master/events.h"
 #include "master/feed.h"
 
 // --- jobs: live experiments and generic jobs, in the order of the queue
@@ -194,6 +195,7 @@ static int patch_job(struct http_request *req, det_err *err)
     if (body->priority.is_set) e->job.priority = body->priority.value;
     if (body->weight > 0) e->job.weight = body->weight;
     db_job_save(tx, &e->job);
+    events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
     schedule_soon(m);
     return api_finish(req, tx, 0, NULL);
 }
@@ -253,6 +255,7 @@ static int set_slot(struct http_request *req, bool enabled, det_err *err)
     if (id < 0 || id >= (int64_t)n)
         return det_fail(err, DET_ENOTFOUND, "there is no slot %lld", (long long)id);
     rm_enable_slot(m->rm, (int)id, enabled);
+    events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
     schedule_soon(m);
     http_reply_empty(req);
     return 0;

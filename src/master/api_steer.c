@@ -153,7 +153,8 @@ static int finish_edit(struct http_request *req, struct edit *edit)
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
     save_edited(req, edit);
-    events_mark(req->user, EVENT_EXPERIMENT, edit->row->id);
+    events_mark(req->user,
+                &(struct event_mark){.kind = EVENT_EXPERIMENT, .experiment_id = edit->row->id});
     json_init(&w, &out, 0);
     json_open_map(&w);
     json_key(&w, "experiment");
@@ -275,6 +276,7 @@ static void set_resources(struct edit *edit, const struct resources_body *r)
     if (r->priority.is_set) e->job.priority = r->priority.value;
     if (r->weight > 0) e->job.weight = r->weight;
     db_job_save(edit->tx, &e->job);
+    events_mark(e->master, &(struct event_mark){.kind = EVENT_QUEUE});
     schedule_soon(e->master);
 }
 

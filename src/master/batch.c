@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "master/events.h"
 #include <math.h>
 
 enum { MAX_GROUPS = 1000, SLICE = 1000 };
@@ -14,6 +15,7 @@ struct batch_group {
     const char *name;
     const struct metric_report *first; // of those to be taken, if it is the first of the run
     struct reported *reported;         // what the trial has of it; NULL: nothing in this run
+    size_t n_taken;
 };
 
 struct batch {
@@ -333,12 +335,18 @@ struct db_tx *batch_take(struct batch *b, struct live_trial *t, size_t n_done)
         const struct metric_report *r = &b->all[i];
         struct reported *g = b->groups[b->group_of[i]].reported;
         g->steps = MAX(g->steps, r->steps_completed);
+        b->groups[b->group_of[i]].n_taken++;
         t->row.total_batches = MAX(t->row.total_batches, r->steps_completed);
         if (!str_eqz(str_from(r->group), validation)) continue;
         report_validation(t, r, tx);
         validates = true;
     }
     t->n_reports++;
+    for (size_t i = 0; i < b->n_groups; i++)
+        if (b->groups[i].n_taken)
+            events_mark(t->experiment->master,
+                        &(struct event_mark){EVENT_METRICS, t->row.experiment_id, t->row.id,
+                                             b->groups[i].reported->steps, b->groups[i].name});
     if (validates) experiment_save(t->experiment, tx);
     if (save || validates) trial_save(t, tx);
     db_trial_advance(tx, t->row.id, t->row.total_batches);

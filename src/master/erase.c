@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "master/create.h"
+#include "master/events.h"
 #include "master/sweep.h"
 #include "storage/storage.h"
 #include "sys/log.h"
@@ -38,6 +39,7 @@ static void finish(void *ctx)
     struct db_tx *tx = db_tx_new(m->db);
     if (!x->rc) {
         db_experiment_delete(tx, x->row.id);
+        events_mark(m, &(struct event_mark){.kind = EVENT_EXPERIMENT, .experiment_id = x->row.id});
         log_info("experiment %lld: deleted", (long long)x->row.id);
     } else if (x->row.state == RUN_DELETING) {
         log_warn("experiment %lld cannot be deleted: %s", (long long)x->row.id, x->err.msg);

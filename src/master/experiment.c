@@ -79,7 +79,8 @@ void experiment_link(struct live_experiment *e)
 void experiment_save(struct live_experiment *e, struct db_tx *tx)
 {
     db_experiment_save(tx, &e->row);
-    events_mark(e->master, EVENT_EXPERIMENT, e->row.id);
+    events_mark(e->master,
+                &(struct event_mark){.kind = EVENT_EXPERIMENT, .experiment_id = e->row.id});
 }
 
 // --- the searcher. Whoever has an operation carried out saves the trial.

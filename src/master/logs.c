@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "doc/json.h"
 #include "base/mem.h"
+#include "master/events.h"
 #include "master/feed.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -145,6 +146,7 @@ int logs_follow(struct http_request *req, det_err *err)
 
 void logs_wake(struct master *m, int64_t trial_id)
 {
+    events_mark(m, &(struct event_mark){.kind = EVENT_LOGS, .trial_id = trial_id});
     for (struct follower *f = m->followers; f; f = f->next)
         if (f->filter.trial_id == trial_id) feed_wake(f->feed);
 }

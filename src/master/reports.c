@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "master/events.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include <math.h>
@@ -169,5 +170,7 @@ int report_checkpoint(struct live_trial *t, struct checkpoint *c, struct db_tx *
     t->checkpoint_steps = c->steps_completed;
     t->row.total_batches = MAX(t->row.total_batches, c->steps_completed);
     trial_save(t, tx);
+    events_mark(t->experiment->master,
+                &(struct event_mark){EVENT_CHECKPOINT, c->experiment_id, c->trial_id, 0, c->uuid});
     return 0;
 }

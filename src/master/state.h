@@ -141,8 +141,9 @@ struct master {
     _Atomic uint64_t n_settled;
     uint64_t settled[1024]; // see settle.c
     struct follower *followers;
-    int64_t n_followers;   // so far
-    struct events *events; // NULL: nobody watches
+    int64_t n_followers;       // so far
+    struct events *events;     // marks; NULL: nobody has watched yet
+    struct watching *watching; // those who watch; NULL: nobody has yet
     int64_t start_us, n_ticks;
     bool has_terminal; // whose end is its own
     bool closes;       // what is under way comes to an end, nothing new begins

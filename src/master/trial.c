@@ -70,7 +70,9 @@ struct live_trial *trial_restore(struct live_experiment *e, struct db_reader *r,
 void trial_save(struct live_trial *t, struct db_tx *tx)
 {
     db_trial_save(tx, &t->row);
-    events_mark(t->experiment->master, EVENT_TRIAL, t->row.id);
+    events_mark(t->experiment->master, &(struct event_mark){.kind = EVENT_TRIAL,
+                                                            .experiment_id = t->row.experiment_id,
+                                                            .trial_id = t->row.id});
 }
 
 bool trial_has_work(const struct live_trial *t)

@@ -27,7 +27,7 @@ RULES = {
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
         GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
         GET /api/v1/experiments/{experiment}/series; GET /api/v1/experiments/{experiment}/metricNames; GET /api/v1/series
-        GET /api/v1/events; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
+        GET /api/v1/events; GET /api/v1/stream; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
     (*USERS, 'own'): """
         GET /api/v1/trials/{trial}; GET /api/v1/trials/{trial}/metrics
         GET /api/v1/experiments/{experiment}/searcher/best_searcher_validation_metric""",
