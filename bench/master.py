@@ -420,7 +420,7 @@ class Routes:
             self.call('GET', f'{base}/trials/{trial}/searcher/operation', token=token)
 
         context, uuid = upload(0), checkpoint(1)
-        with_code = create(context=context)
+        with_code, with_script = create(context=context), create(context=m.upload({'train.py': 'print(1)\n' * 100000}))
         page = ['?limit=20', '?limit=1000', '?limit=-1', '?limit=100&offset=90000', '?limit=100&sortBy=startTime&orderBy=ORDER_BY_DESC']
         self.call('PUT', base + '/templates/t', {'config': 'description: x'})
         rows = {
@@ -460,6 +460,11 @@ class Routes:
                 f'{base}/experiments/{e}/series', '?group=training&name=loss&trials=1000', '?group=training&name=loss&name=accuracy&trials=best:200'),
             'GET /api/v1/series': get(f'{base}/series', '?group=training&name=loss&trials=1000,1001'),
             'GET /api/v1/experiments/{experiment}/metricNames': get(f'{base}/experiments/{e}/metricNames'),
+            'GET /api/v1/trials/{trial}/runs': get(f'{base}/trials/{trial}/runs'),
+            'GET /api/v1/experiments/{experiment}/files': get(f'{base}/experiments/{with_code}/files'),
+            'GET /api/v1/experiments/{experiment}/files/{file}': get(f'{base}/experiments/{with_script}/files/train.py'),
+            'GET /api/v1/experiments/{experiment}/diff/{other}': get(f'{base}/experiments/{with_script}/diff/{with_code}'),
+            'POST /api/v1/configs/check': send('POST', base + '/configs/check', {'config': config + 'data:\n' + ''.join(f'  k{i}: {i}\n' for i in range(20000))}),
             'GET /api/v1/trials/{trial}/logs': get(f'{base}/trials/{big}/logs', '', '?limit=100000', '?searchText=not%20there',
                                                    '?limit=100&orderBy=ORDER_BY_DESC'),
             'GET /api/v1/trials/{trial}/logs (follow)': lambda i: follow(f'{base}/trials/{big + 1}/logs?follow=true', b'event: end'),

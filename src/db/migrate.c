@@ -112,6 +112,11 @@ static const char *const steps[] = {
     " whole INTEGER NOT NULL, PRIMARY KEY(trialId, \"group\")) WITHOUT ROWID;"
     "INSERT INTO settings SELECT 'series_below', last + 1 FROM"
     " (SELECT max(trialId) AS last FROM metrics) WHERE last IS NOT NULL;",
+
+    // 6
+    "ALTER TABLE allocations ADD COLUMN assignedTime INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE allocations ADD COLUMN fromBatch INTEGER;"
+    "ALTER TABLE allocations ADD COLUMN toBatch INTEGER;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

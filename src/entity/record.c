@@ -139,6 +139,9 @@ static const struct field allocation_rows[] = {
     ROW(allocation, "reason", FIELD_STR, reason, "How it ended, in words."),
     ROW(allocation, "token", FIELD_INT, token, "What the resource manager knows it by."),
     ROW(allocation, "logOffset", FIELD_INT, log_offset, "How much of its output is in the log."),
+    TIME(allocation, "assignedTime", assigned_us, "When it got its slots."),
+    ROW(allocation, "fromBatch", FIELD_OPT_INT, from_batch, "Batches trained when it began."),
+    ROW(allocation, "toBatch", FIELD_OPT_INT, to_batch, "Batches trained when it ended."),
 };
 
 static const struct field checkpoint_rows[] = {

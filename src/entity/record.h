@@ -70,8 +70,10 @@ struct allocation {
     enum exit_kind exit;
     int64_t exit_status; // 128 + n after signal n
     const char *reason;
-    int64_t token;      // what the resource manager knows it by; never used twice
-    int64_t log_offset; // how much of its output is in the log
+    int64_t token;                       // what the resource manager knows it by; never used twice
+    int64_t log_offset;                  // how much of its output is in the log
+    int64_t assigned_us;                 // when it got its slots
+    struct opt_int from_batch, to_batch; // where it began, and how far it came; not set: not known
 };
 
 struct checkpoint {

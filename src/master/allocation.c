@@ -134,6 +134,15 @@ static void forget(void *ctx, int code, const det_err *why)
     free(p);
 }
 
+// How far a run has come: one that has reported nothing is where it began.
+static struct opt_int batches_of(const struct live_allocation *a)
+{
+    const struct live_trial *t = a->trial;
+    if (!a->row.from_batch.is_set || t->reported_run == a->row.run_id)
+        return (struct opt_int){a->row.from_batch.is_set, t->row.total_batches};
+    return (struct opt_int){true, MAX(a->row.from_batch.value, t->checkpoint_steps)};
+}
+
 static void finish(struct live_allocation *a, struct db_tx *tx)
 {
     struct live_trial *t = a->trial;
@@ -144,6 +153,7 @@ static void finish(struct live_allocation *a, struct db_tx *tx)
     a->workdir = NULL;
     step(a, ALLOCATION_EXIT);
     a->row.end_us = clock_unix_us();
+    a->row.to_batch = batches_of(a);
     allocation_save(a, tx);
     db_sessions_delete_of_allocation(tx, a->row.id);
     t->allocation = NULL;
@@ -258,6 +268,8 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     step(a, ALLOCATION_ASSIGN);
     events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
     a->backfilled = backfilled;
+    a->row.assigned_us = clock_unix_us();
+    a->row.from_batch = (struct opt_int){true, t->row.latest_checkpoint ? t->checkpoint_steps : 0};
     a->row.token = m->next_token++;
     set_add(&m->allocations, a->row.token, a);
     t->row.run_id = a->row.run_id;

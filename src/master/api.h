@@ -122,3 +122,7 @@ void api_put_pagination(struct json_writer *w, int64_t total, const char *next);
 struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n);
 
 struct live_experiment *api_live_experiment(struct http_request *req, det_err *err);
+
+// The stored configuration, as the caller may see it, and what was said about it. In a row's read.
+int api_show_config(struct http_request *req, const struct experiment *row, const struct doc **out,
+                    struct diag_list *warnings, det_err *err);

@@ -68,9 +68,8 @@ static int find_row(struct http_request *req, struct experiment *out, det_err *e
     return db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, out, err);
 }
 
-// The stored configuration, as the caller may see it, and what was said about it.
-static int show_config(struct http_request *req, const struct experiment *row,
-                       const struct doc **out, struct diag_list *warnings, det_err *err)
+int api_show_config(struct http_request *req, const struct experiment *row, const struct doc **out,
+                    struct diag_list *warnings, det_err *err)
 {
     struct diag_list diags = DIAG_INIT(req->arena);
     const struct config_opts opts = {.source = "stored configuration"};
@@ -122,7 +121,7 @@ static int show_experiment(struct http_request *req, det_err *err)
     struct json_writer w;
     const struct viewer v = auth_viewer(req);
     int rc = find_row(req, &row, err);
-    if (!rc) rc = show_config(req, &row, &config, &warnings, err);
+    if (!rc) rc = api_show_config(req, &row, &config, &warnings, err);
     if (rc) return rc;
     viewer_hide(&v, &row);
     json_init(&w, &out, 0);

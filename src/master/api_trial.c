@@ -32,6 +32,80 @@ static int list_allocations(struct http_request *req, det_err *err)
     return api_list(req, &what, &filter, req->query, err);
 }
 
+// --- runs
+
+static void put_time(struct json_writer *w, const char *key, int64_t us)
+{
+    char text[TIME_TEXT_BYTES];
+    time_format(us, text);
+    json_key(w, key);
+    json_put_str(w, us ? text : NULL);
+}
+
+static void put_batches(struct json_writer *w, const char *key, struct opt_int n)
+{
+    json_key(w, key);
+    if (n.is_set)
+        json_put_int(w, n.value);
+    else
+        json_put_null(w);
+}
+
+// next: the run after it, or NULL. What it had trained beyond the point where that one began does
+// not count.
+static void put_run(struct json_writer *w, const struct trial *t, const struct allocation *run,
+                    const struct allocation *next)
+{
+    struct opt_int to = run->to_batch, back = {0};
+    if (!to.is_set && !run->end_us && run->from_batch.is_set)
+        to = (struct opt_int){true, MAX(t->total_batches, run->from_batch.value)};
+    if (next && next->from_batch.is_set && to.is_set && next->from_batch.value < to.value)
+        back = next->from_batch;
+    json_open_map(w);
+    json_key(w, "run");
+    json_put_int(w, run->run_id);
+    json_key(w, "state");
+    json_put_str(w, allocation_state_names[run->state]);
+    json_key(w, "slots");
+    json_put_int(w, run->slots);
+    put_time(w, "askedTime", run->start_us);
+    put_time(w, "startTime", run->assigned_us);
+    put_time(w, "endTime", run->end_us);
+    put_batches(w, "fromBatch", run->from_batch);
+    put_batches(w, "toBatch", to);
+    put_batches(w, "rolledBackTo", back);
+    json_key(w, "exit");
+    json_put_str(w, run->end_us ? exit_kind_names[run->exit] : NULL);
+    json_key(w, "reason");
+    json_put_str(w, run->reason);
+    json_close(w);
+}
+
+static int get_runs(struct http_request *req, det_err *err)
+{
+    enum { MAX_RUNS = 10000 };
+    struct trial row = {0};
+    struct db_list list = {0};
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    int rc = find_row(req, &row, err);
+    const struct db_filter filter = {.trial_id = row.id};
+    const struct db_page page = {.limit = MAX_RUNS};
+    if (!rc) rc = db_allocations_list(req->reader, &filter, &page, req->arena, &list, err);
+    if (rc) return rc;
+    const struct allocation *runs = list.items;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "runs");
+    json_open_list(&w);
+    for (size_t i = 0; i < list.n; i++)
+        put_run(&w, &row, &runs[i], i + 1 < list.n ? &runs[i + 1] : NULL);
+    json_close(&w);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
 // --- one
 
 // {"training": {"loss": {"count": 3, ...}}, ...}
@@ -254,6 +328,8 @@ static const struct http_route routes[] = {
      .summary = "Describes a trial, with a summary of its metrics."},
     {HTTP_GET, AT "/allocations", .read = list_allocations, .handle = feed_answer,
      .query = &api_page_table, .summary = "Lists the runs of a trial."},
+    {HTTP_GET, AT "/runs", .read = get_runs,
+     .summary = "The runs of a trial: when, from which batch to which, and what did not count."},
     {HTTP_POST, AT "/kill", .handle = kill_trial, .summary = "Ends a trial at once."},
     {HTTP_GET, AT "/metrics", .auth = HTTP_AUTH_ANY, .read = get_metrics, .handle = feed_answer,
      .query = &metrics_table, .summary = "Reports of a trial, by step."},

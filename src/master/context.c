@@ -25,6 +25,9 @@ struct walk {
     int64_t packed_bytes; // 0: not known
     int64_t n_files, n_bytes;
     struct names names;
+    const struct context_reading *reading; // NULL: nobody wants to see files
+    struct buf content;                    // of the present file
+    crypto_generichash_state hash;
 };
 
 static int fail(struct walk *w, det_err *err)
@@ -111,6 +114,10 @@ static int copy_data(struct walk *w, int fd, const char *name, det_err *err)
         if (n == 0) return 0;
         if (n < 0) return fail(w, err);
         int rc = check_size(w, (size_t)n, err);
+        size_t space = w->content.max - w->content.len;
+        if (!rc && space) buf_add(&w->content, piece, MIN((size_t)n, space));
+        if (!rc && w->reading)
+            crypto_generichash_update(&w->hash, (const unsigned char *)piece, (size_t)n);
         if (!rc && fd >= 0) rc = write_all(fd, piece, (size_t)n, name, err);
         if (rc) return rc;
     }
@@ -154,6 +161,24 @@ static int unpack_folder(struct walk *w, const char *name, det_err *err)
     return rc;
 }
 
+// Shows a file to whoever reads the archive.
+static int show_file(struct walk *w, const char *name, det_err *err)
+{
+    const struct context_reading *r = w->reading;
+    bool is_wanted = r && (!r->only || str_eqz(str_from(name), r->only));
+    int64_t before = w->n_bytes;
+    w->content = BUF_INIT(is_wanted ? r->max_content : 0);
+    if (r) crypto_generichash_init(&w->hash, NULL, 0, CONTEXT_HASH_BYTES);
+    int rc = copy_data(w, -1, name, err);
+    struct context_file file = {
+        .name = name, .n_bytes = w->n_bytes - before, .content = buf_str(&w->content)};
+    if (!rc && r) crypto_generichash_final(&w->hash, file.hash, sizeof file.hash);
+    if (!rc && r) rc = r->use(r->ctx, &file, err);
+    buf_done(&w->content);
+    w->content.max = 0;
+    return rc;
+}
+
 static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
 {
     struct arena arena = ARENA_INIT;
@@ -166,7 +191,7 @@ static int do_entry(struct walk *w, struct archive_entry *entry, det_err *err)
         rc = det_fail(err, DET_EINVAL, "the archive has a file without a name");
     if (!rc && *name) rc = names_add(&w->names, str_from(name), folder, err);
     if (!rc && *name && w->dir_fd < 0)
-        rc = copy_data(w, -1, name, err);
+        rc = folder ? 0 : show_file(w, name, err);
     else if (!rc && *name)
         rc = folder ? unpack_folder(w, name, err) : unpack_file(w, entry, name, &arena, err);
     arena_done(&arena);
@@ -237,5 +262,19 @@ int context_unpack(const char *archive, const char *dir, det_err *err)
     if (!rc) rc = do_entries(&w, err);
     libarchive.read_free(w.archive);
     if (w.dir_fd >= 0) close(w.dir_fd);
+    return rc;
+}
+
+int context_read(const char *archive, const struct context_reading *reading, det_err *err)
+{
+    int rc = archive_load(err);
+    if (rc) return rc;
+    struct walk w = {new_reader(), .dir_fd = -1, .reading = reading};
+    struct stat st;
+    if (!stat(archive, &st)) w.packed_bytes = st.st_size;
+    if (libarchive.read_open_filename(w.archive, archive, PIECE_BYTES) != ARCHIVE_OK)
+        rc = fail(&w, err);
+    if (!rc) rc = do_entries(&w, err);
+    libarchive.read_free(w.archive);
     return rc;
 }

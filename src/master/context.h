@@ -1,5 +1,5 @@
 // master/context.h: model definitions: archives that people upload and tasks run in. Private to the
-// layer. Both functions take their time and may be called by any thread.
+// layer. All functions take their time and may be called by any thread.
 #pragma once
 
 #include "base/str.h"
@@ -12,6 +12,7 @@ enum {
     CONTEXT_MAX_FILES = 100000,
     CONTEXT_MAX_PATH = 1024, // bytes of a name, so that the whole path is one for the system
     CONTEXT_NAME_BYTES = 65,
+    CONTEXT_HASH_BYTES = 16,
 };
 
 struct context_info {
@@ -25,3 +26,21 @@ int context_keep(struct str archive, const char *dir, struct context_info *out, 
 
 // Unpacks a kept archive into a directory, which is made.
 int context_unpack(const char *archive, const char *dir, det_err *err);
+
+// A file of a kept archive.
+struct context_file {
+    const char *name;
+    int64_t n_bytes;
+    struct str content;               // up to the first max_content bytes; valid during the call
+    uint8_t hash[CONTEXT_HASH_BYTES]; // of all of it
+};
+
+struct context_reading {
+    const char *only;   // the content of this file alone; NULL: of all
+    size_t max_content; // of each file
+    // Called for each file, in the order of the archive. Fails: the reading ends with that.
+    int (*use)(void *ctx, const struct context_file *file, det_err *err);
+    void *ctx;
+};
+
+int context_read(const char *archive, const struct context_reading *reading, det_err *err);

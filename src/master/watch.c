@@ -1,6 +1,6 @@
-// Unit watch.c: those who watch, and what they want to hear of. Events have numbers and are kept for
-// a while, so that a client that comes back gets what it has missed; one that has missed too much
-// is told to read everything again ("resync").
+// Unit watch.c: those who watch, and what they want to hear of. Events have numbers and are kept
+// for a while, so that a client that comes back gets what it has missed; one that has missed too
+// much is told to read everything again ("resync").
 #include "master/events.h"
 
 #include "base/assert.h"
@@ -74,10 +74,10 @@ struct watcher {
 struct watching {
     struct watcher *watchers;
     int64_t n_watchers;
-    int64_t left_us;     // of the monotonic clock: when the last one went
-    uint32_t epoch;      // of this master: numbers begin anew with each
-    uint64_t last;       // number of the latest event
-    uint64_t missed;     // up to this number there are none
+    int64_t left_us;                // of the monotonic clock: when the last one went
+    uint32_t epoch;                 // of this master: numbers begin anew with each
+    uint64_t last;                  // number of the latest event
+    uint64_t missed;                // up to this number there are none
     struct kept *kept[KEPT_EVENTS]; // by number, the oldest first, from `first` on
     size_t first, n_kept, n_bytes;
 };
@@ -222,7 +222,8 @@ static bool read_id(const struct watching *w, const char *text, uint64_t *out)
 {
     struct str number = str_from(text), epoch = str_cut(&number, '-');
     int64_t e, n;
-    if (!number.ptr || !number_to_int(epoch, 16, &e) || !number_to_int(number, 10, &n)) return false;
+    if (!number.ptr || !number_to_int(epoch, 16, &e) || !number_to_int(number, 10, &n))
+        return false;
     *out = (uint64_t)n;
     return (uint64_t)e == w->epoch && *out <= w->last;
 }
@@ -277,8 +278,9 @@ static const struct field stream_fields[] = {
      .type = FIELD_STR,
      .offset = offsetof(struct stream_query, topics),
      .required = true,
-     .help = "experiments, trials, queue, experiment:ID, metrics:ID, trial:ID, logs:ID, with commas "
-             "between them."},
+     .help =
+         "experiments, trials, queue, experiment:ID, metrics:ID, trial:ID, logs:ID, with commas "
+         "between them."},
     {.name = "lastEventId",
      .type = FIELD_STR,
      .offset = offsetof(struct stream_query, last_id),

@@ -27,6 +27,8 @@ RULES = {
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
         GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
         GET /api/v1/experiments/{experiment}/series; GET /api/v1/experiments/{experiment}/metricNames; GET /api/v1/series
+        GET /api/v1/experiments/{experiment}/files; GET /api/v1/experiments/{experiment}/files/{file}
+        GET /api/v1/experiments/{experiment}/diff/{other}; POST /api/v1/configs/check; GET /api/v1/trials/{trial}/runs
         GET /api/v1/events; GET /api/v1/stream; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
     (*USERS, 'own'): """
         GET /api/v1/trials/{trial}; GET /api/v1/trials/{trial}/metrics
@@ -119,7 +121,7 @@ class Callers:
         m.good('PUT', 'templates/t', {'config': 'description: x'}, token=self.tokens['ann'])
         alloc = m.allocations(self.trial)[0]
         self.values = {'experiment': self.experiment, 'trial': self.trial, 'alloc': alloc['allocationId'], 'task': alloc['taskId'], 'slot': 0,
-                       'user': ids['ann'], 'job': m.experiment(self.experiment)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x'}
+                       'user': ids['ann'], 'job': m.experiment(self.experiment)['jobId'], 'name': 't', 'uuid': checkpoint['uuid'], 'label': 'x', 'other': self.experiment}
 
     def call(self, m, method, path, token):
         body = {'POST /api/v1/experiments/continue': {'id': self.experiment},

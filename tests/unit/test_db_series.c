@@ -330,6 +330,9 @@ static void test_series__spans_that_late_reports_make_long_are_cut(void **state)
 static void make_old(void)
 {
     run_sql("DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "ALTER TABLE allocations DROP COLUMN assignedTime;"
+            "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
+            "toBatch;"
             "DELETE FROM settings WHERE name = 'series_below'; PRAGMA user_version = 4");
 }
 

@@ -296,6 +296,9 @@ static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **sta
     db_stop();
     run_sql("DROP TABLE journals; DROP TABLE log_chunks; DROP TABLE discards;"
             "DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "ALTER TABLE allocations DROP COLUMN assignedTime;"
+            "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
+            "toBatch;"
             "ALTER TABLE experiments DROP COLUMN private;"
             "DELETE FROM settings WHERE name = 'last_log_id';"
             "PRAGMA user_version = 1"); // as version 1 was
