@@ -368,8 +368,16 @@ void http_encode_path(struct buf *out, struct str path); // the same, but slashe
 
 // --- what is generated from the table
 
+// A record that answers are made of, by the name that readers of the document know it by.
+struct http_schema {
+    const char *name;
+    const struct field_table *table;
+};
+
 struct http_api_info {
     const char *title, *version, *description;
+    const struct http_schema *schemas;
+    size_t n_schemas;
 };
 
 // The OpenAPI 3.0 document of the routes, as JSON.

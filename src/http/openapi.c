@@ -58,6 +58,10 @@ static void put_type(struct json_writer *w, const struct field *f)
     put(w, "type", names[f->type]);
     if (f->type == FIELD_INT || f->type == FIELD_OPT_INT) put(w, "format", "int64");
     if (f->type == FIELD_DOUBLE) put(w, "format", "double");
+    if (f->type == FIELD_OPT_INT) {
+        json_key(w, "nullable");
+        json_put_bool(w, true);
+    }
     if (f->type == FIELD_ENUM) put_values(w, f);
     if (f->type == FIELD_LIST) {
         json_key(w, "items");
@@ -288,7 +292,7 @@ static void put_path(struct json_writer *w, const struct cursor *all, const stru
     buf_done(&path);
 }
 
-static void put_security(struct json_writer *w)
+static void put_components(struct json_writer *w, const struct http_api_info *info)
 {
     open_map(w, "components");
     open_map(w, "securitySchemes");
@@ -297,7 +301,17 @@ static void put_security(struct json_writer *w)
     put(w, "scheme", "bearer");
     json_close(w);
     json_close(w);
+    open_map(w, "schemas");
+    for (size_t i = 0; i < info->n_schemas; i++) {
+        json_key(w, info->schemas[i].name);
+        put_table(w, info->schemas[i].table);
+    }
     json_close(w);
+    json_close(w);
+}
+
+static void put_security(struct json_writer *w)
+{
     json_key(w, "security");
     json_open_list(w);
     json_open_map(w);
@@ -322,6 +336,7 @@ void http_openapi(const struct http_table *tables, size_t n_tables,
     put(&w, "version", info->version);
     if (info->description) put(&w, "description", info->description);
     json_close(&w);
+    put_components(&w, info);
     put_security(&w);
     open_map(&w, "paths");
     for (const struct http_route *r; (r = next_row(&c));)

@@ -152,8 +152,23 @@ static int get_openapi(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     struct buf out = BUF_INIT(4 << 20);
-    const struct http_api_info info = {
-        .title = "det", .version = m->opts.version, .description = "Trains deep-learning models."};
+    static const struct http_schema records[] = {
+        {"experiment", &experiment_table},
+        {"trial", &trial_table},
+        {"allocation", &allocation_table},
+        {"checkpoint", &checkpoint_table},
+        {"report", &metric_report_table},
+        {"summary", &metric_summary_table},
+        {"logLine", &log_line_table},
+        {"job", &job_table},
+        {"user", &user_table},
+        {"template", &config_template_table},
+    };
+    const struct http_api_info info = {.title = "det",
+                                       .version = m->opts.version,
+                                       .description = "Trains deep-learning models.",
+                                       .schemas = records,
+                                       .n_schemas = sizeof records / sizeof *records};
     size_t n;
     (void)err;
     const struct http_table *tables = master_tables(&n);

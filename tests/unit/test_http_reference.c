@@ -55,7 +55,11 @@ static void test_openapi__describes_every_route(void **state)
     (void)state;
     const struct http_table tables[] = {HTTP_TABLE(some), HTTP_TABLE(others)};
     struct buf out = BUF_INIT(1 << 20);
-    http_openapi(tables, 2, &(struct http_api_info){.title = "t", .version = "1"}, &out);
+    const struct http_schema record = {"trial", &table};
+    http_openapi(
+        tables, 2,
+        &(struct http_api_info){.title = "t", .version = "1", .schemas = &record, .n_schemas = 1},
+        &out);
     struct arena arena = ARENA_INIT;
     struct diag_list diags = DIAG_INIT(&arena);
     const struct doc *doc = json_parse(&arena, buf_str(&out), NULL, &diags);
@@ -74,6 +78,7 @@ static void test_openapi__describes_every_route(void **state)
     down(patch, "requestBody>content>application/json>schema>properties>id>minimum");
     assert_int_equal(down(patch, "parameters")->n, 4);
     assert_int_equal(down(doc, "paths>/files/{path}>get>security")->n, 0);
+    down(doc, "components>schemas>trial>properties>losses");
     arena_done(&arena);
     buf_done(&out);
 }
