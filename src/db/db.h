@@ -214,6 +214,10 @@ struct db_filter {
     const struct doc *users;        // a list of user ids
     const struct doc *labels;       // a list: all of them
     const char *name, *description; // contained
+    const char *search; // contained in the name, the description or a label; or the id itself
+    bool has_below, has_above;
+    double below, above; // the best value of the searcher's metric
+    int64_t ended_after_us;
     enum tri archived;
     bool unfinished; // not terminated; experiments and trials: not ended
 };
@@ -288,6 +292,14 @@ int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, in
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err);
 int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, struct db_list *out,
                         det_err *err);
+
+// One metric of every trial of an experiment that has it, by trial; NaN: no value was finite.
+struct metric_value {
+    int64_t trial_id;
+    double min, max, last;
+};
+int db_metric_values(struct db_reader *r, int64_t experiment_id, const char *group,
+                     const char *name, struct arena *a, struct db_list *out, det_err *err);
 
 // One metric over time, thinned out to about max_points: of each stretch of steps the least and the
 // greatest value are kept, so that no spike is lost.

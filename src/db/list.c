@@ -40,6 +40,18 @@ static void add_list(struct query *q, const char *condition, const struct doc *l
     add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = json});
 }
 
+static void add_real(struct query *q, const char *condition, double x)
+{
+    buf_printf(&q->where, " AND %s ?", condition);
+    add_value(q, (struct value){.kind = VALUE_REAL, .real = x});
+}
+
+// What people search experiments for.
+#define MATCHES                                                                                  \
+    "EXISTS (SELECT 1 FROM (SELECT lower(?) AS word) WHERE instr(lower(ifnull(name, '')), word)" \
+    " > 0 OR instr(lower(ifnull(description, '')), word) > 0 OR word = CAST(id AS TEXT)"         \
+    " OR EXISTS (SELECT 1 FROM json_each(labels) l WHERE instr(lower(l.value), word) > 0))"
+
 // A filter can only have what the noun has; the master's handlers see to that.
 static void add_filter(struct query *q, enum noun noun, const struct db_filter *f)
 {
@@ -55,6 +67,10 @@ static void add_filter(struct query *q, enum noun noun, const struct db_filter *
                  f->labels);
     if (f->name) add_text(q, "instr(lower(name), lower(?)) > 0", f->name);
     if (f->description) add_text(q, "instr(lower(description), lower(?)) > 0", f->description);
+    if (f->search) add_text(q, MATCHES, f->search);
+    if (f->has_below) add_real(q, "bestTrialSearcherMetric <=", f->below);
+    if (f->has_above) add_real(q, "bestTrialSearcherMetric >=", f->above);
+    if (f->ended_after_us) add_int(q, "endTime >", f->ended_after_us);
     if (f->archived) add_int(q, "archived =", f->archived == TRI_TRUE);
     if (f->unfinished && noun == NOUN_ALLOCATION)
         buf_addz(&q->where, " AND state <> 'STATE_TERMINATED'");

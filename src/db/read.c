@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "db/tx.h"
+#include <math.h>
 
 int db_reader_open(struct db *db, struct db_reader **out, det_err *err)
 {
@@ -323,4 +324,28 @@ int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, 
     sqlite3_stmt *s = start(r, SQL_SUMMARIES_LIST, &id, 1, err);
     if (!s) return fail(r, err);
     return collect(r, s, NOUN_METRIC_SUMMARY, a, out, err);
+}
+
+static double column_value(sqlite3_stmt *s, int i)
+{
+    return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
+}
+
+int db_metric_values(struct db_reader *r, int64_t experiment_id, const char *group,
+                     const char *name, struct arena *a, struct db_list *out, det_err *err)
+{
+    const struct value values[] = {of_int(experiment_id), of_text(group), of_text(name)};
+    struct growing rows = {.arena = a, .size = sizeof(struct metric_value)};
+    sqlite3_stmt *s = start(r, SQL_METRIC_VALUES, values, STATIC_LEN(values), err);
+    if (!s) return fail(r, err);
+    int rc;
+    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+        *(struct metric_value *)grow(&rows) = (struct metric_value){
+            sqlite3_column_int64(s, 0), column_value(s, 1), column_value(s, 2), column_value(s, 3)};
+    int code = rc == SQLITE_DONE ? 0 : fail(r, err);
+    sqlite3_reset(s);
+    if (code) return code;
+    out->items = rows.items;
+    out->n = rows.n;
+    return 0;
 }

@@ -12,6 +12,8 @@ static const struct sort experiment_sorts[] = {
     {"numTrials", "numTrials"},
     {"userId", "userId"},
     {"progress", "ifnull(progress, -1)"},
+    {"searcherMetric", "searcherMetric"},
+    {"bestTrialSearcherMetric", "ifnull(bestTrialSearcherMetric, 9e999)"},
 };
 
 static const struct sort trial_sorts[] = {

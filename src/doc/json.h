@@ -52,4 +52,5 @@ void json_put_double(struct json_writer *w, double value);
 void json_put_rounded(struct json_writer *w, double value); // nine digits; not finite: null
 void json_put_str(struct json_writer *w, const char *text); // NULL: null
 void json_put_strn(struct json_writer *w, struct str text); // damaged UTF-8 becomes U+FFFD
+void json_put_json(struct json_writer *w, struct str json); // text that is JSON already
 void json_put_doc(struct json_writer *w, const struct doc *doc);

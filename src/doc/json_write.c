@@ -158,6 +158,12 @@ void json_put_str(struct json_writer *w, const char *text)
         json_put_null(w);
 }
 
+void json_put_json(struct json_writer *w, struct str json)
+{
+    separate(w);
+    buf_add(w->out, json.ptr, json.len);
+}
+
 void json_put_doc(struct json_writer *w, const struct doc *doc)
 {
     switch (doc->kind) {

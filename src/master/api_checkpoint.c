@@ -131,6 +131,31 @@ static int best_of_trial(struct http_request *req, det_err *err)
     return 0;
 }
 
+struct all_query {
+    struct api_page page;
+    LIST_OF(const char *) states;
+    int64_t experiment_id;
+};
+
+static const struct field all_fields[] = {
+    API_PAGE_FIELDS(struct all_query, page),
+    API_STATES_FIELD(struct all_query, states),
+    {.name = "experimentId",
+     .type = FIELD_INT,
+     .offset = offsetof(struct all_query, experiment_id),
+     .help = "Only of this experiment."},
+};
+static const struct field_table all_table = {.size = sizeof(struct all_query),
+                                             FIELD_ROWS(all_fields)};
+_Static_assert(offsetof(struct all_query, states) == offsetof(struct api_states, states),
+               "list() reads the beginning of it");
+
+static int list_all(struct http_request *req, det_err *err)
+{
+    const struct all_query *q = req->query;
+    return list(req, (struct db_filter){.experiment_id = q->experiment_id}, err);
+}
+
 // --- one
 
 static int find(struct http_request *req, struct checkpoint *out, det_err *err)
@@ -218,6 +243,8 @@ static int delete_checkpoint(struct http_request *req, det_err *err)
 static const struct http_route routes[] = {
     {HTTP_POST, "/api/v1/checkpoints", .auth = HTTP_AUTH_TASK, .handle = post_checkpoint,
      .input = &body_table, .max_body = 4 << 20, .summary = "A checkpoint is in place."},
+    {HTTP_GET, "/api/v1/checkpoints", .read = list_all, .handle = feed_answer, .query = &all_table,
+     .summary = "Lists the checkpoints of all experiments."},
     {HTTP_GET, "/api/v1/experiments/{experiment:int}/checkpoints", .read = list_of_experiment,
      .handle = feed_answer, .query = &api_states_table,
      .summary = "Lists the checkpoints of an experiment."},

@@ -125,10 +125,10 @@ static void list_files(struct reading *r)
     json_key(&w, "files");
     json_open_list(&w);
     if (r->archives[0])
-        r->rc = context_read(r->archives[0],
-                             &(struct context_reading){
-                                 .max_content = LOOKED_AT_BYTES, .use = list_file, .ctx = &w},
-                             &r->err);
+        r->rc = context_read(
+            r->archives[0],
+            &(struct context_reading){.max_content = LOOKED_AT_BYTES, .use = list_file, .ctx = &w},
+            &r->err);
     json_close(&w);
     json_close(&w);
 }
@@ -163,8 +163,8 @@ static void find_file(struct reading *r)
     if (r->content_type)
         r->rc = 0;
     else if (!r->rc)
-        r->rc = det_fail(&r->err, DET_ENOTFOUND, "the model definition has no file '%.200s'",
-                         r->file);
+        r->rc =
+            det_fail(&r->err, DET_ENOTFOUND, "the model definition has no file '%.200s'", r->file);
 }
 
 static int read_file(struct http_request *req, det_err *err)
@@ -200,8 +200,8 @@ static int keep_file(void *ctx, const struct context_file *file, det_err *err)
     struct side_file *f = &s->files[s->n++];
     *f = (struct side_file){.name = arena_strdup(&s->arena, file->name), .n_bytes = file->n_bytes};
     memcpy(f->hash, file->hash, sizeof f->hash);
-    bool fits = file->n_bytes <= COMPARED_BYTES &&
-                s->n_bytes + file->content.len <= COMPARED_TOTAL_BYTES;
+    bool fits =
+        file->n_bytes <= COMPARED_BYTES && s->n_bytes + file->content.len <= COMPARED_TOTAL_BYTES;
     if (!fits || !is_text(file->content)) return 0;
     f->content = (struct str){arena_strndup(&s->arena, file->content.ptr, file->content.len),
                               file->content.len};
@@ -286,8 +286,8 @@ static void compare(struct reading *r)
 {
     struct side sides[2] = {0};
     struct json_writer w;
-    bool is_same = r->archives[0] && r->archives[1] &&
-                   str_eqz(str_from(r->archives[0]), r->archives[1]);
+    bool is_same =
+        r->archives[0] && r->archives[1] && str_eqz(str_from(r->archives[0]), r->archives[1]);
     for (int i = 0; i < 2 && !r->rc && !r->denied && !is_same; i++)
         r->rc = read_side(r->archives[i], &sides[i], &r->err);
     json_init(&w, &r->out, 0);

@@ -1,6 +1,7 @@
 // Unit api_experiment.c: routes that find and describe experiments.
 #include "master/routes.h"
 
+#include "doc/yaml.h"
 #include "master/feed.h"
 
 // --- finding
@@ -9,7 +10,9 @@ struct list_query {
     struct api_page page;
     LIST_OF(const char *) states, labels;
     LIST_OF(int64_t) users;
-    const char *name, *description;
+    const char *name, *description, *search;
+    double below, above;
+    int64_t ended_after_us;
     int archived;
 };
 
@@ -26,6 +29,13 @@ static const struct field list_fields[] = {
     {.name = "userIds", F(FIELD_LIST, users, .item = &int_item, .help = "Of these users.")},
     {.name = "name", F(FIELD_STR, name, .help = "Contained in the name.")},
     {.name = "description", F(FIELD_STR, description, .help = "Contained in the description.")},
+    {.name = "search",
+     F(FIELD_STR, search,
+       .help = "Contained in the name, the description or a label; or the number itself.")},
+    {.name = "metricBelow", F(FIELD_DOUBLE, below, .help = "The best metric is not above this.")},
+    {.name = "metricAbove", F(FIELD_DOUBLE, above, .help = "The best metric is not below this.")},
+    {.name = "endTimeAfter",
+     F(FIELD_CODEC, ended_after_us, .codec = &timestamp_codec, .help = "Ended later.")},
     {.name = "archived", F(FIELD_TRI, archived, .help = "Only archived ones, or only others.")},
 };
 #undef F
@@ -52,6 +62,12 @@ static int list_experiments(struct http_request *req, det_err *err)
         .users = users,
         .name = q->name,
         .description = q->description,
+        .search = q->search,
+        .has_below = http_query(req, "metricBelow") != NULL,
+        .has_above = http_query(req, "metricAbove") != NULL,
+        .below = q->below,
+        .above = q->above,
+        .ended_after_us = q->ended_after_us,
         .archived = (enum tri)q->archived,
     };
     return api_list(req, &what, &filter, &q->page, err);
@@ -89,6 +105,52 @@ int api_show_config(struct http_request *req, const struct experiment *row, cons
         if (!rc) *out = exp_config_write(req->arena, &cfg, view);
     }
     return rc ? diag_fail(&diags, err) : 0;
+}
+
+static const char *yaml_of(struct arena *arena, const struct doc *doc)
+{
+    struct buf out = BUF_INIT(YAML_MAX_BYTES);
+    yaml_write(doc, &out);
+    const char *text = arena_strndup(arena, buf_str(&out).ptr, out.len);
+    buf_done(&out);
+    return text;
+}
+
+// The text that was submitted. Comments are for those who own it; if something in it is hidden, the
+// complete configuration stands for it, where that is known to be.
+static const char *original_text(struct http_request *req, const struct experiment *row,
+                                 struct str original, const char *complete)
+{
+    struct diag_list diags = DIAG_INIT(req->arena);
+    const struct viewer v = auth_viewer(req);
+    if (strstr(complete, FIELD_MASK)) return complete;
+    if (viewer_owns(&v, row->user_id)) return arena_strndup(req->arena, original.ptr, original.len);
+    const struct doc *doc = yaml_parse(req->arena, original, "config", &diags);
+    return doc ? yaml_of(req->arena, doc) : complete;
+}
+
+static int get_config(struct http_request *req, det_err *err)
+{
+    struct experiment row;
+    const struct doc *config = NULL;
+    struct diag_list warnings = DIAG_INIT(req->arena);
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    struct str stored, original;
+    int rc = find_row(req, &row, err);
+    if (!rc) rc = api_show_config(req, &row, &config, &warnings, err);
+    if (!rc) rc = db_config_find(req->reader, row.id, req->arena, &stored, &original, err);
+    if (rc) return rc;
+    const char *complete = yaml_of(req->arena, config);
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "original");
+    json_put_str(&w, original_text(req, &row, original, complete));
+    json_key(&w, "complete");
+    json_put_str(&w, complete);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
 }
 
 // Why its trials wait for slots, if they do: what the scheduler sees, and their request in it.
@@ -214,6 +276,8 @@ static const struct http_route routes[] = {
     {HTTP_GET, AT, .handle = get_experiment,
      .summary = "Describes an experiment, with its configuration; values of environment variables "
                 "are shown to its owner and to administrators."},
+    {HTTP_GET, AT "/config", .read = get_config,
+     .summary = "The configuration as YAML: as it was submitted, and complete."},
     {HTTP_GET, AT "/model_def", .read = get_model_definition, .content = HTTP_BYTES,
      .summary = "The model definition as it was uploaded."},
     {HTTP_GET, AT "/searcher/best_searcher_validation_metric", .auth = HTTP_AUTH_ANY,

@@ -90,5 +90,17 @@ void session_end_oldest(struct master *m, int64_t user_id, struct db_tx *tx);   
 void sessions_end_of_user(struct master *m, int64_t user_id, struct db_tx *tx); // not of tasks
 void sessions_end_expired(struct master *m, struct db_tx *tx);
 
+// Sessions of users, not of tasks, nor the one of master.json. id is what people know one by, and
+// says nothing about its token: the beginning of the hash.
+enum { SESSION_ID_BYTES = 17 }; // with the NUL
+struct session_shown {
+    char id[SESSION_ID_BYTES];
+    struct session row;
+    struct str hash;
+};
+// Of one user, or, with 0, of all; newest last. In the arena.
+struct session_shown *sessions_list(const struct master *m, int64_t user_id, struct arena *a,
+                                    size_t *n);
+
 // The run has ended: its token is worth nothing any more.
 void auth_forget_session(struct master *m, struct live_allocation *a);

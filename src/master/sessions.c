@@ -170,6 +170,31 @@ void sessions_end_expired(struct master *m, struct db_tx *tx)
     db_sessions_delete_expired(tx, now);
 }
 
+static void show_session(struct session_shown *out, const struct live_session *s, struct arena *a)
+{
+    sodium_bin2hex(out->id, sizeof out->id, s->hash, (sizeof out->id - 1) / 2);
+    out->row = s->row;
+    out->hash =
+        (struct str){arena_strndup(a, (const char *)s->hash, sizeof s->hash), sizeof s->hash};
+}
+
+struct session_shown *sessions_list(const struct master *m, int64_t user_id, struct arena *a,
+                                    size_t *n)
+{
+    size_t n_all = 0;
+    for (size_t i = 0; i < m->users.n; i++)
+        n_all += (size_t)((const struct live_user *)m->users.items[i].value)->n_sessions;
+    struct session_shown *out = arena_array(a, n_all + 1, sizeof *out);
+    *n = 0;
+    for (size_t i = 0; i < m->users.n; i++) {
+        const struct live_user *u = m->users.items[i].value;
+        if (user_id && u->row.id != user_id) continue;
+        for (const struct live_session *s = u->oldest; s; s = s->newer)
+            show_session(&out[(*n)++], s, a);
+    }
+    return out;
+}
+
 void auth_forget_session(struct master *m, struct live_allocation *a)
 {
     if (a->session) forget(m, place_of(m, a->session->hash));

@@ -27,6 +27,8 @@ RULES = {
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
         GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
         GET /api/v1/experiments/{experiment}/series; GET /api/v1/experiments/{experiment}/metricNames; GET /api/v1/series
+        GET /api/v1/experiments/{experiment}/trialsTable; GET /api/v1/experiments/{experiment}/config
+        GET /api/v1/checkpoints; GET /api/v1/sessions; DELETE /api/v1/sessions/{session}
         GET /api/v1/experiments/{experiment}/files; GET /api/v1/experiments/{experiment}/files/{file}
         GET /api/v1/experiments/{experiment}/diff/{other}; POST /api/v1/configs/check; GET /api/v1/trials/{trial}/runs
         GET /api/v1/events; GET /api/v1/stream; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
