@@ -1,0 +1,51 @@
+// Unit gantt.tsx: the runs of a trial over time: when each ran, from which batch to which, what was rolled back.
+import { Ago, Said, State } from '../parts/text.tsx';
+import { now } from '../state/clock.ts';
+import { formatClock, formatCount, formatDuration, formatTime, parseTime } from '../text/format.ts';
+import { lostPart, type Run } from './runs.ts';
+
+const ENDS: Record<string, string> = {
+    DONE: 'done', PREEMPTED: 'gave its slots back', KILLED: 'killed', TASK_FAILED: 'failed', NODE_FAILED: 'the machine failed', ABORTED: 'aborted',
+    RESTORE_FAILED: 'could not be found again', UNRECOVERABLE: 'failed for good',
+};
+
+const howEnded = (r: Run): string => (r.endTime ? [ENDS[r.exit ?? ''], r.reason].filter(Boolean).join(': ') : '');
+
+export function Gantt({ runs }: { runs: Run[] }) {
+    const starts = runs.map((r) => parseTime(r.startTime) || parseTime(r.askedTime)), ends = runs.map((r) => parseTime(r.endTime) || now.value);
+    const from = Math.min(...starts), to = Math.max(...ends, from + 1000), size = to - from;
+    return (
+        <div class="gantt">
+            <div class="gantt-scale quiet num" aria-hidden="true">
+                {[0, 0.25, 0.5, 0.75, 1].map((p) => <span key={p} title={formatTime(from + p * size)}>{size < 86_400_000 ? formatClock(from + p * size) : formatTime(from + p * size).slice(5, 16)}</span>)}
+            </div>
+            <table>
+                <colgroup><col style={{ width: '72px' }} /><col /><col style={{ width: '46%' }} /></colgroup>
+                <thead class="unseen"><tr><th>Run</th><th>When</th><th>How it ended</th></tr></thead>
+                <tbody>
+                    {runs.map((r, i) => {
+                        const left = ((starts[i]! - from) / size) * 100, width = Math.max(0.3, ((ends[i]! - starts[i]!) / size) * 100), lost = lostPart(r);
+                        return (
+                            <tr key={r.run}>
+                                <th scope="row">run {r.run}</th>
+                                <td class="track">
+                                    <span class="run" data-look={r.endTime ? (lost ? 'cut' : 'done') : 'running'} style={{ left: `${left}%`, width: `${width}%` }}
+                                          title={`${formatTime(starts[i]!)}, ${formatDuration(ends[i]! - starts[i]!)}`}>
+                                        {lost > 0 && <span class="lost" style={{ width: `${lost * 100}%` }} />}
+                                    </span>
+                                    <span class="unseen">from <Ago time={starts[i]!} />, {formatDuration(ends[i]! - starts[i]!)}</span>
+                                </td>
+                                <td class="how">
+                                    {r.endTime ? '' : <State state={r.state} />}
+                                    {r.toBatch !== null && ` batches ${formatCount(r.fromBatch ?? 0)} to ${formatCount(r.toBatch)}`}
+                                    {lost > 0 && <span class="reason">, rolled back to {formatCount(r.rolledBackTo!)}</span>}
+                                    {howEnded(r) && <span class="quiet"> · <Said text={howEnded(r)} max={160} /></span>}
+                                </td>
+                            </tr>
+                        );
+                    })}
+                </tbody>
+            </table>
+        </div>
+    );
+}
