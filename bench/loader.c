@@ -43,7 +43,7 @@ static det_dataset *make_dataset(void)
     write_idx(dir, "train-labels-idx1-ubyte", labels, sizeof labels, N);
     det_transform *norm = det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081));
     det_transform *t = det_transform_compose(det_transform_to_tensor(), norm);
-    det_dataset *d = det_data_mnist(dir, .train = true, .transform = t);
+    det_dataset *d = det_dataset_mnist(dir, .train = true, .transform = t);
     snprintf(command, sizeof command, "rm -r %s", dir);
     if (system(command)) exit(1);
     return d;

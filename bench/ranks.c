@@ -129,7 +129,7 @@ static det_loader *digits_data(void *self)
     const struct digits *m = self;
     det_tensor *both[] = {det_rand(DET_F32, DET_DIMS(N_DIGITS, 1, 28, 28)),
                           det_randint(0, 10, DET_DIMS(N_DIGITS))};
-    return det_loader_new(det_data_tensors(both, 2),
+    return det_loader_new(det_dataset_tensors(both, 2),
                           .batch_size = det_context_per_slot_batch_size(m->ctx), .shuffle = true);
 }
 

@@ -17,14 +17,14 @@ static det_module *build_model(void)
 
 static det_dataset *digits(const char *folder, bool train)
 {
-    return det_data_mnist(folder, .train = train,
-                          .transform = det_transform_compose(
-                              det_transform_to_tensor(),
-                              det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081))));
+    return det_dataset_mnist(folder, .train = train,
+                             .transform = det_transform_compose(
+                                 det_transform_to_tensor(),
+                                 det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081))));
 }
 
 static void update_metrics(void *self, det_accel *trainer, const det_value *batch,
-                           const det_batch_output *output)
+                           const det_accel_batch_output *output)
 {
     (void)trainer;
     det_confusion_update(self, det_argmax(output->model_outputs, -1, false),
@@ -35,16 +35,17 @@ static void record_metrics(void *self, det_accel *trainer)
 {
     det_run_history *history = det_accel_run_history(trainer);
     det_run_history_update_metric(history, "accuracy", det_confusion_accuracy(self));
-    det_run_history_update_metric(history, "precision", det_confusion_precision(self, DET_MACRO));
-    det_run_history_update_metric(history, "recall", det_confusion_recall(self, DET_MACRO));
+    det_run_history_update_metric(history, "precision",
+                                  det_confusion_precision(self, DET_AVERAGE_MACRO));
+    det_run_history_update_metric(history, "recall", det_confusion_recall(self, DET_AVERAGE_MACRO));
     det_confusion_reset(self);
 }
 
 static const det_accel_callback_ops metrics = {
     .name = "Metrics", .on_eval_step_end = update_metrics, .on_eval_epoch_end = record_metrics};
 
-DET_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 3e-3,
-            .total_steps = DET_NUM_EPOCHS * DET_NUM_UPDATE_STEPS_PER_EPOCH);
+DET_ACCEL_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 3e-3,
+                  .total_steps = DET_ACCEL_NUM_EPOCHS * DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH);
 
 static int train(det_dataset *training, det_dataset *validation, int64_t epochs, det_err *err)
 {

@@ -18,7 +18,7 @@ static det_loader *images(const det_config *data)
 {
     det_transform *transform = det_transform_compose(
         det_transform_to_tensor(), det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081)));
-    return det_loader_new(det_data_mnist(det_config_str(data, "images"), .transform = transform),
+    return det_loader_new(det_dataset_mnist(det_config_str(data, "images"), .transform = transform),
                           .batch_size = det_config_int(data, "batch_size"));
 }
 

@@ -33,7 +33,7 @@ static det_loader *photographs(struct cifar *m, bool train)
     char dir[512];
     snprintf(dir, sizeof dir, "%s/.cache/det/cifar-10-batches-bin", home ? home : "");
     if (det_config_has(data, "dir")) snprintf(dir, sizeof dir, "%s", det_config_str(data, "dir"));
-    return det_loader_new(det_data_cifar10(dir, .train = train, .transform = images(train)),
+    return det_loader_new(det_dataset_cifar10(dir, .train = train, .transform = images(train)),
                           .shuffle = train, .num_workers = 1,
                           .batch_size = det_context_per_slot_batch_size(m->ctx));
 }

@@ -103,7 +103,7 @@ static det_loader *gan_data(void *self)
     struct gan *g = self;
     det_tensor *angle = det_mul_scalar(det_arange(DET_F32, 0, N_POINTS, 1), 2 * M_PI / N_POINTS);
     det_tensor *points = det_stack((det_tensor *const[]){det_cos(angle), det_sin(angle)}, 2, 1);
-    return det_loader_new(det_data_tensors(&points, 1), .shuffle = true,
+    return det_loader_new(det_dataset_tensors(&points, 1), .shuffle = true,
                           .batch_size = det_context_per_slot_batch_size(g->ctx));
 }
 

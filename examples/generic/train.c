@@ -64,11 +64,11 @@ static int train(det_core *core, struct state *s, det_err *err)
 {
     double learning_rate = 0.001;
     int64_t epochs = 0;
-    det_op *op;
+    det_search_op *op;
     det_core_get_double(core, "hparams.learning_rate", &learning_rate, NULL);
     int rc = restore(core, s, err);
-    while (!rc && (rc = det_core_next_op(core, &op, err)) == 1) {
-        rc = det_op_epochs(op, &epochs, err);
+    while (!rc && (rc = det_core_next_search_op(core, &op, err)) == 1) {
+        rc = det_search_op_epochs(op, &epochs, err);
         while (!rc && s->epoch < epochs) {
             if (det_core_should_preempt(core)) return 0;
             double loss = train_epoch(s, learning_rate);
@@ -77,11 +77,11 @@ static int train(det_core *core, struct state *s, det_err *err)
             if (!rc)
                 rc = det_core_report_validation_metrics(
                     core, s->batches, DET_METRICS({"loss", square(s->weight - 1)}), err);
-            if (!rc) rc = det_op_report_progress(op, (double)s->epoch, err);
+            if (!rc) rc = det_search_op_report_progress(op, (double)s->epoch, err);
             if (!rc) rc = save(core, s, err);
             printf("epoch %lld: loss %g\n", s->epoch, loss);
         }
-        if (!rc) rc = det_op_complete(op, square(s->weight - 1), err);
+        if (!rc) rc = det_search_op_complete(op, square(s->weight - 1), err);
     }
     return rc;
 }

@@ -21,10 +21,10 @@ static det_dataset *digits(det_context *ctx, bool train)
     char dir[512];
     snprintf(dir, sizeof dir, "%s/.cache/det/mnist", home ? home : "");
     if (det_config_has(data, "dir")) snprintf(dir, sizeof dir, "%s", det_config_str(data, "dir"));
-    return det_data_mnist(dir, .train = train,
-                          .transform = det_transform_compose(
-                              det_transform_to_tensor(),
-                              det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081))));
+    return det_dataset_mnist(dir, .train = train,
+                             .transform = det_transform_compose(
+                                 det_transform_to_tensor(),
+                                 det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081))));
 }
 
 static det_loader *mnist_training_data(void *self)

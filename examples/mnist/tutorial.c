@@ -24,7 +24,7 @@ static det_loader *digits(struct mnist *m, bool train)
     char dir[512];
     snprintf(dir, sizeof dir, "%s/.cache/det/mnist", home ? home : "");
     if (det_config_has(data, "dir")) snprintf(dir, sizeof dir, "%s", det_config_str(data, "dir"));
-    return det_loader_new(det_data_mnist(dir, .train = train), .shuffle = train,
+    return det_loader_new(det_dataset_mnist(dir, .train = train), .shuffle = train,
                           .batch_size = det_context_per_slot_batch_size(m->ctx));
 }
 

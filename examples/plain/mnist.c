@@ -14,7 +14,7 @@ static det_loader *digits(const char *dir, bool train)
 {
     det_transform *transform = det_transform_compose(
         det_transform_to_tensor(), det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081)));
-    return det_loader_new(det_data_mnist(dir, .train = train, .transform = transform),
+    return det_loader_new(det_dataset_mnist(dir, .train = train, .transform = transform),
                           .batch_size = 64, .shuffle = train, .seed = 1);
 }
 

@@ -1,6 +1,6 @@
 // det/accelerated.h: the Trainer of pytorch-accelerated.
 //
-//     DET_PARTIAL(decay, det_lr_step_lr, 7, 0.1);
+//     DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 7, 0.1);
 //
 //     det_module *model = det_nn_sequential(det_nn_flatten(), det_nn_linear(784, 10));
 //     det_accel *trainer = det_accel_new(model, det_cross_entropy_with, det_optim_adam(model));
@@ -53,7 +53,7 @@ typedef struct det_accel_callback det_accel_callback;
 
 // --- run config: what a run was asked to do, and what follows from it
 
-typedef struct det_run_config {
+typedef struct det_accel_run_config {
     int64_t num_epochs;
     int64_t train_per_device_batch_size, eval_per_device_batch_size;
     det_loader_opts train_dl_kwargs, eval_dl_kwargs;
@@ -68,33 +68,35 @@ typedef struct det_run_config {
     int num_processes;
     bool is_local_process_zero, is_world_process_zero, is_distributed;
     const char *mixed_precision; // "no", "bf16"
-} det_run_config;
+} det_accel_run_config;
 
-DET_API det_value *det_run_config_to_dict(const det_run_config *c);
+DET_API det_value *det_accel_run_config_to_dict(const det_accel_run_config *c);
 
 // --- schedulers: made inside of det_accel_train, when the numbers of the run are known
 
-typedef det_lr_scheduler *(*det_create_scheduler_fn)(det_optimizer *optimizer,
-                                                     const det_run_config *run);
+typedef det_lr_scheduler *(*det_accel_scheduler_fn)(det_optimizer *optimizer,
+                                                    const det_accel_run_config *run);
 
-// At file scope: a det_create_scheduler_fn called name, which calls make with the optimizer and
+// At file scope: a det_accel_scheduler_fn called name, which calls make with the optimizer and
 // these arguments. They may be made of placeholders, whose value is that of the run:
 //
-//     DET_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 0.1,
-//                 .total_steps = DET_NUM_EPOCHS * DET_NUM_UPDATE_STEPS_PER_EPOCH);
-#define DET_PARTIAL(name, make, ...)                                                             \
-    static det_lr_scheduler *name(det_optimizer *det_optimizer_, const det_run_config *det_run_) \
-    {                                                                                            \
-        (void)det_run_;                                                                          \
-        return make(det_optimizer_, __VA_ARGS__);                                                \
-    }                                                                                            \
+//     DET_ACCEL_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 0.1,
+//                       .total_steps = DET_ACCEL_NUM_EPOCHS * DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH);
+#define DET_ACCEL_PARTIAL(name, make, ...)                              \
+    static det_lr_scheduler *name(det_optimizer *det_optimizer_,        \
+                                  const det_accel_run_config *det_run_) \
+    {                                                                   \
+        (void)det_run_;                                                 \
+        return make(det_optimizer_, __VA_ARGS__);                       \
+    }                                                                   \
     struct det_accel // swallows the semicolon
 
-#define DET_NUM_EPOCHS (det_run_->num_epochs)
-#define DET_NUM_UPDATE_STEPS_PER_EPOCH (det_run_->num_update_steps_per_epoch)
-#define DET_PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH (det_run_->num_local_update_steps_per_epoch)
-#define DET_TRAIN_DATALOADER_LEN (det_run_->train_dataloader_len)
-#define DET_EVAL_DATALOADER_LEN (det_run_->eval_dataloader_len)
+#define DET_ACCEL_NUM_EPOCHS (det_run_->num_epochs)
+#define DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH (det_run_->num_update_steps_per_epoch)
+#define DET_ACCEL_PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH \
+    (det_run_->num_local_update_steps_per_epoch)
+#define DET_ACCEL_TRAIN_DATALOADER_LEN (det_run_->train_dataloader_len)
+#define DET_ACCEL_EVAL_DATALOADER_LEN (det_run_->eval_dataloader_len)
 
 // --- the steps
 
@@ -105,20 +107,20 @@ typedef struct det_accel_train_opts {
     int64_t per_device_batch_size;       // 0: 8
     int64_t gradient_accumulation_steps; // 0: 1
     double gradient_clip_value;          // gradients are cut to -value .. value; 0: none
-    det_create_scheduler_fn create_scheduler;
+    det_accel_scheduler_fn create_scheduler;
     det_loader_opts train_dataloader_kwargs, eval_dataloader_kwargs; // members not 0 win
     bool keep_order;         // the training set is not shuffled
     bool keep_run_history;   // of previous runs
     const char *resume_from; // a file of det_accel_save_training_state
 } det_accel_train_opts;
 
-typedef struct det_batch_output {
+typedef struct det_accel_batch_output {
     det_tensor *loss; // a single number
     det_tensor *model_outputs;
     int64_t batch_size;         // samples: the weight of the loss in the epoch's average
     int64_t num_items_in_batch; // not 0: loss is a sum over processes divided by this
     void *extra;                // the step's own, for callbacks
-} det_batch_output;
+} det_accel_batch_output;
 
 // A member that is NULL is the default's; det_accel_default has them all, so that a step of one's
 // own can call what it replaces. create_* and calculate_* return something, all others change
@@ -140,7 +142,7 @@ typedef struct det_accel_ops {
 
     // a training epoch
     void (*train_epoch_start)(det_accel *t); // training mode
-    det_batch_output (*calculate_train_batch_loss)(det_accel *t, const det_value *batch);
+    det_accel_batch_output (*calculate_train_batch_loss)(det_accel *t, const det_value *batch);
     void (*backward_step)(det_accel *t, det_tensor *loss);
     void (*optimizer_step)(det_accel *t);
     void (*scheduler_step)(det_accel *t); // after each update; only called if there is a scheduler
@@ -149,7 +151,7 @@ typedef struct det_accel_ops {
 
     // an evaluation epoch
     void (*eval_epoch_start)(det_accel *t); // evaluation mode
-    det_batch_output (*calculate_eval_batch_loss)(det_accel *t, const det_value *batch);
+    det_accel_batch_output (*calculate_eval_batch_loss)(det_accel *t, const det_value *batch);
     void (*eval_epoch_end)(det_accel *t);
 
     // an evaluation run
@@ -159,7 +161,7 @@ typedef struct det_accel_ops {
     // Internal: whoever replaces these changes how the trainer itself works.
     void (*prepare_model_and_optimizer)(det_accel *t);
     void (*prepare_dataloaders)(det_accel *t);
-    det_run_config (*create_run_config)(det_accel *t, const det_accel_train_opts *asked);
+    det_accel_run_config (*create_run_config)(det_accel *t, const det_accel_train_opts *asked);
     void (*run_training)(det_accel *t);
     void (*run_train_epoch)(det_accel *t, det_loader *loader);
     void (*clip_gradients)(det_accel *t); // only called if there is a gradient_clip_value
@@ -179,12 +181,12 @@ typedef struct det_accel_callback_ops {
     void (*on_train_step_start)(void *self, det_accel *t);
     // output->loss is divided by the batches of its update (gradient_accumulation_steps).
     void (*on_train_step_end)(void *self, det_accel *t, const det_value *batch,
-                              const det_batch_output *output);
+                              const det_accel_batch_output *output);
     void (*on_train_epoch_end)(void *self, det_accel *t);
     void (*on_eval_epoch_start)(void *self, det_accel *t);
     void (*on_eval_step_start)(void *self, det_accel *t);
     void (*on_eval_step_end)(void *self, det_accel *t, const det_value *batch,
-                             const det_batch_output *output);
+                             const det_accel_batch_output *output);
     void (*on_eval_epoch_end)(void *self, det_accel *t);
     void (*on_training_run_epoch_end)(void *self, det_accel *t);
     void (*on_training_run_end)(void *self, det_accel *t);
@@ -215,7 +217,8 @@ typedef struct det_accel_callbacks {
 // --- the trainer
 
 // det_cross_entropy_with and the other losses of det/ops.h are such functions.
-typedef det_tensor *(*det_loss_fn)(det_tensor *outputs, det_tensor *targets, det_loss_opts opts);
+typedef det_tensor *(*det_accel_loss_fn)(det_tensor *outputs, det_tensor *targets,
+                                         det_loss_opts opts);
 
 // Several processes (or threads) that train one model together: each has a trainer of its own, with
 // the same options, seed and initial weights, and the number of its place.
@@ -248,7 +251,7 @@ typedef struct det_accel_opts {
 // Takes model and optimizer, also on failure.
 #define det_accel_new(model, loss_func, optimizer, ...) \
     det_accel_new_with(model, loss_func, optimizer, (det_accel_opts){__VA_ARGS__})
-DET_API det_accel *det_accel_new_with(det_module *model, det_loss_fn loss_func,
+DET_API det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
                                       det_optimizer *optimizer, det_accel_opts opts);
 DET_API void det_accel_free(det_accel *t);
 
@@ -275,7 +278,8 @@ DET_API det_module *det_accel_model(det_accel *t);
 DET_API det_optimizer *det_accel_optimizer(det_accel *t);
 DET_API det_lr_scheduler *det_accel_scheduler(det_accel *t); // NULL before a run and without one
 DET_API det_run_history *det_accel_run_history(det_accel *t);
-DET_API const det_run_config *det_accel_run_config(const det_accel *t); // NULL before a run
+DET_API const det_accel_run_config *det_accel_get_run_config(
+    const det_accel *t); // NULL before a run
 DET_API det_dataset *det_accel_train_dataset(det_accel *t);
 DET_API det_dataset *det_accel_eval_dataset(det_accel *t);
 DET_API det_loader *det_accel_train_dataloader(det_accel *t);
@@ -296,26 +300,26 @@ DET_API void det_accel_add_callback(det_accel *t, det_accel_callback *c); // tak
 
 // --- checkpoints
 
-typedef struct det_checkpoint_opts {
+typedef struct det_accel_save_opts {
     const det_value *checkpoint_kwargs; // a dict: further entries
     bool no_optimizer, no_scheduler;
-} det_checkpoint_opts;
+} det_accel_save_opts;
 
 // A .pth file for torch.load: model_state_dict, optimizer_state_dict, scheduler_state_dict.
 #define det_accel_save_checkpoint(trainer, path, err, ...) \
-    det_accel_save_checkpoint_with(trainer, path, (det_checkpoint_opts){__VA_ARGS__}, err)
-DET_API int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_checkpoint_opts opts,
+    det_accel_save_checkpoint_with(trainer, path, (det_accel_save_opts){__VA_ARGS__}, err)
+DET_API int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_accel_save_opts opts,
                                            det_err *err);
 
-typedef struct det_load_checkpoint_opts {
+typedef struct det_accel_load_opts {
     bool no_optimizer, no_scheduler; // left alone, even if the file has them
     det_value **content;             // not NULL: all that is in the file, for the caller to free
-} det_load_checkpoint_opts;
+} det_accel_load_opts;
 // DET_ESTATE if the file has a scheduler and the trainer none: train first, or no_scheduler.
 #define det_accel_load_checkpoint(trainer, path, err, ...) \
-    det_accel_load_checkpoint_with(trainer, path, (det_load_checkpoint_opts){__VA_ARGS__}, err)
-DET_API int det_accel_load_checkpoint_with(det_accel *t, const char *path,
-                                           det_load_checkpoint_opts opts, det_err *err);
+    det_accel_load_checkpoint_with(trainer, path, (det_accel_load_opts){__VA_ARGS__}, err)
+DET_API int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_accel_load_opts opts,
+                                           det_err *err);
 
 // A file for .resume_from, with all that is needed to go on as if nothing had happened: model,
 // optimizer, scheduler, history, callbacks, position. Possible in on_train_step_start (except while

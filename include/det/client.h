@@ -9,20 +9,21 @@
 //     const char *path;
 //     if (det_core_latest_checkpoint(core, &path, &err) == 1) load(path);
 //
-//     det_op *op;
-//     if (det_core_next_op(core, &op, &err) == 1) {
+//     det_search_op *op;
+//     if (det_core_next_search_op(core, &op, &err) == 1) {
 //         int64_t epochs = 0;
-//         det_op_epochs(op, &epochs, &err);
+//         det_search_op_epochs(op, &epochs, &err);
 //         for (; epoch < epochs && !det_core_should_preempt(core); epoch++) {
 //             double loss = train_one_epoch();
-//             det_core_report_validation_metrics(core, ++batches, DET_METRICS({"loss", loss}),
-//             &err); det_op_report_progress(op, epoch + 1, &err); det_checkpoint *c; if ((path =
-//             det_checkpoint_begin(core, &c, &err))) {
+//             det_core_report_validation_metrics(core, ++batches, DET_METRICS({"loss", loss}), &err);
+//             det_search_op_report_progress(op, epoch + 1, &err);
+//             det_checkpoint *c;
+//             if ((path = det_checkpoint_begin(core, &c, &err))) {
 //                 save(path);
 //                 det_checkpoint_commit(c, NULL, &err);
 //             }
 //         }
-//         if (epoch == epochs) det_op_complete(op, loss, &err);
+//         if (epoch == epochs) det_search_op_complete(op, loss, &err);
 //     }
 //     det_core_close(core, &err);
 //
@@ -143,26 +144,27 @@ DET_API int det_core_latest_checkpoint(det_core *core, const char **path, det_er
 
 // --- search: operations say how long to train, in total, since the trial's first batch
 
-typedef struct det_op det_op;
+typedef struct det_search_op det_search_op;
 
 // The operation to do now. 1: *out, valid until the next call; 0: there is nothing (more) to do,
 // the program should end; or a negative code. Waits for the master. For a basic search one
 // operation is enough. One that asks again, after having completed what it got, saves the searcher
 // a restart: lengths grow, training goes on.
-DET_API int det_core_next_op(det_core *core, det_op **out, det_err *err);
+DET_API int det_core_next_search_op(det_core *core, det_search_op **out, det_err *err);
 
 // The length in one unit; fails if it was configured in another one.
-DET_API int det_op_epochs(const det_op *op, int64_t *out, det_err *err);
-DET_API int det_op_batches(const det_op *op, int64_t *out, det_err *err);
-DET_API int det_op_records(const det_op *op, int64_t *out, det_err *err);
-DET_API int64_t det_op_length(const det_op *op);   // whatever the unit is
-DET_API const char *det_op_unit(const det_op *op); // "epochs", "batches", "records" or "units"
+DET_API int det_search_op_epochs(const det_search_op *op, int64_t *out, det_err *err);
+DET_API int det_search_op_batches(const det_search_op *op, int64_t *out, det_err *err);
+DET_API int det_search_op_records(const det_search_op *op, int64_t *out, det_err *err);
+DET_API int64_t det_search_op_length(const det_search_op *op); // whatever the unit is
+DET_API const char *det_search_op_unit(
+    const det_search_op *op); // "epochs", "batches", "records" or "units"
 
 // How much has been trained so far, in the same unit.
-DET_API int det_op_report_progress(det_op *op, double units, det_err *err);
+DET_API int det_search_op_report_progress(det_search_op *op, double units, det_err *err);
 
 // The length is reached, with this value of the metric. Once.
-DET_API int det_op_complete(det_op *op, double metric, det_err *err);
+DET_API int det_search_op_complete(det_search_op *op, double metric, det_err *err);
 
 // --- pause
 

@@ -1,9 +1,8 @@
 // det/data.h: datasets, transforms and the loader.
 //
-//     det_dataset *train = det_data_mnist("mnist", .train = true,
+//     det_dataset *train = det_dataset_mnist("mnist", .train = true,
 //         .transform = det_transform_compose(det_transform_to_tensor(),
-//                                            det_transform_normalize(DET_REALS(0.1307),
-//                                            DET_REALS(0.3081))));
+//                                            det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081))));
 //     det_loader *loader = det_loader_new(train, .batch_size = 64, .shuffle = true);
 //     det_iter *it = det_loader_iter(loader);
 //     for (const det_value *batch; (batch = det_iter_next(it, &err));)
@@ -67,26 +66,26 @@ DET_API det_value *det_dataset_item(const det_dataset *d, int64_t index, const d
 
 typedef struct det_transform det_transform;
 
-typedef struct det_data_opts {
+typedef struct det_dataset_opts {
     bool train;               // MNIST, CIFAR-10: the training files
     det_transform *transform; // of the image; handed over; NULL: to_tensor
-} det_data_opts;
+} det_dataset_opts;
 
 // Samples (t[0][i], t[1][i], ...), up to 32 tensors; references are taken, so the content must not
 // change. A single tensor gives (t[i],).
-DET_API det_dataset *det_data_tensors(det_tensor *const *t, int n);
+DET_API det_dataset *det_dataset_tensors(det_tensor *const *t, int n);
 // idx files as distributed, plain or .gz, in dir: (image (1, 28, 28), label i64).
-#define det_data_mnist(dir, ...) det_data_mnist_with(dir, (det_data_opts){__VA_ARGS__})
+#define det_dataset_mnist(dir, ...) det_dataset_mnist_with(dir, (det_dataset_opts){__VA_ARGS__})
 // Binary version, data_batch_1.bin ... in dir: (image (3, 32, 32), label).
-#define det_data_cifar10(dir, ...) det_data_cifar10_with(dir, (det_data_opts){__VA_ARGS__})
+#define det_dataset_cifar10(dir, ...) det_dataset_cifar10_with(dir, (det_dataset_opts){__VA_ARGS__})
 // One folder per class below dir, JPEG and PNG files in it: (image (3, H, W), class).
-#define det_data_image_folder(dir, ...) \
-    det_data_image_folder_with(dir, (det_data_opts){__VA_ARGS__})
-DET_API det_dataset *det_data_mnist_with(const char *dir, det_data_opts opts);
-DET_API det_dataset *det_data_cifar10_with(const char *dir, det_data_opts opts);
-DET_API det_dataset *det_data_image_folder_with(const char *dir, det_data_opts opts);
-DET_API const char *det_data_class_name(const det_dataset *d,
-                                        int64_t label); // image folder; else NULL
+#define det_dataset_image_folder(dir, ...) \
+    det_dataset_image_folder_with(dir, (det_dataset_opts){__VA_ARGS__})
+DET_API det_dataset *det_dataset_mnist_with(const char *dir, det_dataset_opts opts);
+DET_API det_dataset *det_dataset_cifar10_with(const char *dir, det_dataset_opts opts);
+DET_API det_dataset *det_dataset_image_folder_with(const char *dir, det_dataset_opts opts);
+DET_API const char *det_dataset_class_name(const det_dataset *d,
+                                           int64_t label); // image folder; else NULL
 
 typedef struct det_csv_opts {
     char separator;     // 0: comma
@@ -94,13 +93,13 @@ typedef struct det_csv_opts {
     const char *target; // this column apart, as i64 if all its values are integers; NULL: none
 } det_csv_opts;
 // RFC 4180; numbers only. Samples are (features f32 (columns,), target) or (features,).
-#define det_data_csv(path, ...) det_data_csv_with(path, (det_csv_opts){__VA_ARGS__})
-DET_API det_dataset *det_data_csv_with(const char *path, det_csv_opts opts);
+#define det_dataset_csv(path, ...) det_dataset_csv_with(path, (det_csv_opts){__VA_ARGS__})
+DET_API det_dataset *det_dataset_csv_with(const char *path, det_csv_opts opts);
 
 // Samples index[0], index[1], ... of d; all of d[0], then all of d[1], ... Take what they are
 // given.
-DET_API det_dataset *det_data_subset(det_dataset *d, const int64_t *index, int64_t n);
-DET_API det_dataset *det_data_concat(det_dataset *const *d, int n);
+DET_API det_dataset *det_dataset_subset(det_dataset *d, const int64_t *index, int64_t n);
+DET_API det_dataset *det_dataset_concat(det_dataset *const *d, int n);
 
 // --- transforms: images are u8 or f32 (H, W, C) before to_tensor, f32 (C, H, W) after it
 

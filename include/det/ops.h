@@ -179,7 +179,10 @@ DET_API det_tensor *det_avg_pool2d_with(det_tensor *x, det_pool_opts opts);
 DET_API det_tensor *det_adaptive_avg_pool2d(det_tensor *x, int64_t out_h, int64_t out_w);
 DET_API det_tensor *det_adaptive_max_pool2d(det_tensor *x, int64_t out_h, int64_t out_w);
 
-typedef enum det_interpolation { DET_NEAREST, DET_BILINEAR } det_interpolation;
+typedef enum det_interpolation {
+    DET_INTERPOLATION_NEAREST,
+    DET_INTERPOLATION_BILINEAR
+} det_interpolation;
 DET_API det_tensor *det_interpolate(det_tensor *x, int64_t out_h, int64_t out_w,
                                     det_interpolation mode, bool align_corners);
 
@@ -222,7 +225,11 @@ DET_API det_tensor *det_lstm(det_tensor *x, det_rnn_weights w, det_tensor *h0, d
 
 // --- losses
 
-typedef enum det_reduction { DET_MEAN, DET_SUM, DET_NONE } det_reduction;
+typedef enum det_reduction {
+    DET_REDUCTION_MEAN,
+    DET_REDUCTION_SUM,
+    DET_REDUCTION_NONE
+} det_reduction;
 
 typedef struct det_loss_opts {
     det_reduction reduction;

@@ -8,7 +8,7 @@
 //     det_optim_clip_grad_norm(opt, 1.0);
 //     det_optim_step(opt);
 //     det_optim_zero_grad(opt);
-//     det_lr_step(sched);
+//     det_lr_scheduler_step(sched);
 //
 // An optimizer moves the parameters into one block of memory and their gradients into another, so a
 // step is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures
@@ -133,7 +133,7 @@ DET_API int det_scaler_load_state_dict(det_scaler *s, const det_value *state, de
 
 typedef struct det_lr_scheduler det_lr_scheduler;
 
-DET_API det_lr_scheduler *det_lr_step_lr(det_optimizer *opt, int64_t step_size, double gamma);
+DET_API det_lr_scheduler *det_lr_step_decay(det_optimizer *opt, int64_t step_size, double gamma);
 DET_API det_lr_scheduler *det_lr_multi_step(det_optimizer *opt, const int64_t *milestones, int n,
                                             double gamma);
 DET_API det_lr_scheduler *det_lr_exponential(det_optimizer *opt, double gamma);
@@ -161,12 +161,16 @@ typedef struct det_one_cycle_opts {
 #define det_lr_one_cycle(opt, ...) det_lr_one_cycle_with(opt, (det_one_cycle_opts){__VA_ARGS__})
 DET_API det_lr_scheduler *det_lr_one_cycle_with(det_optimizer *opt, det_one_cycle_opts opts);
 
-typedef enum det_cyclic_mode { DET_TRIANGULAR, DET_TRIANGULAR2, DET_EXP_RANGE } det_cyclic_mode;
+typedef enum det_cyclic_mode {
+    DET_CYCLIC_TRIANGULAR,
+    DET_CYCLIC_TRIANGULAR2,
+    DET_CYCLIC_EXP_RANGE
+} det_cyclic_mode;
 typedef struct det_cyclic_opts {
     double base_lr, max_lr;
     int64_t step_size_up, step_size_down; // 0: 2000, same as up
     det_cyclic_mode mode;
-    double gamma; // DET_EXP_RANGE; 0: 1
+    double gamma; // DET_CYCLIC_EXP_RANGE; 0: 1
     bool no_cycle_momentum;
     double base_momentum, max_momentum; // 0: 0.8, 0.9
 } det_cyclic_opts;
@@ -184,7 +188,7 @@ typedef struct det_plateau_opts {
 DET_API det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_opts opts);
 
 // Schedules of pytorch-accelerated: functions of the number of updates n. They count from -1: the
-// first det_lr_step sets the values of n = 0, which hold until then as well.
+// first det_lr_scheduler_step sets the values of n = 0, which hold until then as well.
 
 typedef struct det_cosine_opts {
     int64_t total_num_epochs, num_update_steps_per_epoch; // must be given
@@ -227,15 +231,16 @@ typedef double (*det_field_fn)(int64_t n, int group, double base, void *user);
 DET_API det_lr_scheduler *det_lr_field(det_optimizer *opt, const char *field, det_field_fn value,
                                        void *user);
 
-DET_API int64_t det_lr_updates(const det_lr_scheduler *s); // n of the values set last
-DET_API void det_lr_free(det_lr_scheduler *s);
-DET_API void det_lr_step(det_lr_scheduler *s);
-DET_API void det_lr_step_metric(det_lr_scheduler *s, double metric); // plateau only
-DET_API bool det_lr_wants_metric(const det_lr_scheduler *s);
-DET_API det_optimizer *det_lr_optimizer(const det_lr_scheduler *s);
-DET_API double det_lr_last(const det_lr_scheduler *s, int group);
-DET_API det_value *det_lr_state_dict(const det_lr_scheduler *s);
-DET_API int det_lr_load_state_dict(det_lr_scheduler *s, const det_value *state, det_err *err);
+DET_API int64_t det_lr_scheduler_updates(const det_lr_scheduler *s); // n of the values set last
+DET_API void det_lr_scheduler_free(det_lr_scheduler *s);
+DET_API void det_lr_scheduler_step(det_lr_scheduler *s);
+DET_API void det_lr_scheduler_step_metric(det_lr_scheduler *s, double metric); // plateau only
+DET_API bool det_lr_scheduler_wants_metric(const det_lr_scheduler *s);
+DET_API det_optimizer *det_lr_scheduler_optimizer(const det_lr_scheduler *s);
+DET_API double det_lr_scheduler_last(const det_lr_scheduler *s, int group);
+DET_API det_value *det_lr_scheduler_state_dict(const det_lr_scheduler *s);
+DET_API int det_lr_scheduler_load_state_dict(det_lr_scheduler *s, const det_value *state,
+                                             det_err *err);
 
 #ifdef __cplusplus
 }

@@ -35,13 +35,13 @@ DET_API void det_run_history_reset(det_run_history *h); // no metrics, epoch 1
 //
 //     det_confusion *c = det_confusion_new(10);
 //     det_confusion_update(c, det_argmax(outputs, -1, false), targets);      // for each batch
-//     det_confusion_accuracy(c), det_confusion_precision(c, DET_MACRO), det_confusion_reset(c);
+//     det_confusion_accuracy(c), det_confusion_precision(c, DET_AVERAGE_MACRO), det_confusion_reset(c);
 
 typedef struct det_confusion det_confusion;
 
 // How the classes become one number: all answers counted alike, or the mean over the classes that
 // were predicted or present. For one label per sample every micro average is the accuracy.
-typedef enum det_average { DET_MICRO, DET_MACRO } det_average;
+typedef enum det_average { DET_AVERAGE_MICRO, DET_AVERAGE_MACRO } det_average;
 
 DET_API det_confusion *det_confusion_new(int64_t n_classes);
 DET_API void det_confusion_free(det_confusion *c);

@@ -6,8 +6,8 @@
 //         int64_t batch = det_shard_batch_size(trainer, det_hparam_int(trainer, "batch"));
 //         det_trial *trial = det_build_trial(trainer, &OneVar);
 //         const det_result *result = det_train(trainer, trial,
-//             det_loader_new(ones(), .batch_size = batch), det_loader_new(ones(), .batch_size =
-//             64), .min_validation_period = det_epochs(1), .max_length = det_epochs(10));
+//             det_loader_new(ones(), .batch_size = batch), det_loader_new(ones(), .batch_size = 64),
+//             .min_validation_period = det_epochs(1), .max_length = det_epochs(10));
 //         if (result) printf("loss %g\n", det_metrics_get(result->validation, "loss"));
 //         det_err err;
 //         int rc = det_check(&err);
@@ -31,10 +31,16 @@ extern "C" {
 
 // --- lengths
 
-typedef enum det_unit { DET_UNSET, DET_BATCHES, DET_RECORDS, DET_EPOCHS, DET_NEVER } det_unit;
+typedef enum det_unit {
+    DET_UNIT_UNSET,
+    DET_UNIT_BATCHES,
+    DET_UNIT_RECORDS,
+    DET_UNIT_EPOCHS,
+    DET_UNIT_NEVER
+} det_unit;
 
 typedef struct det_length {
-    det_unit unit; // DET_UNSET: the default
+    det_unit unit; // DET_UNIT_UNSET: the default
     int64_t amount;
     const int64_t *at; // as a period: due at exactly these counts, instead of multiples of amount
     int n_at;
@@ -42,15 +48,15 @@ typedef struct det_length {
 
 static inline det_length det_batches(int64_t n)
 {
-    return (det_length){DET_BATCHES, n, NULL, 0};
+    return (det_length){DET_UNIT_BATCHES, n, NULL, 0};
 }
 static inline det_length det_records(int64_t n)
 {
-    return (det_length){DET_RECORDS, n, NULL, 0};
+    return (det_length){DET_UNIT_RECORDS, n, NULL, 0};
 }
 static inline det_length det_epochs(int64_t n)
 {
-    return (det_length){DET_EPOCHS, n, NULL, 0};
+    return (det_length){DET_UNIT_EPOCHS, n, NULL, 0};
 }
 
 // --- what happened

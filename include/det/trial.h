@@ -12,8 +12,7 @@
 //         return det_check(err);
 //     }
 //
-//     static int mnist_train_batch(void *self, const det_step *step, det_metrics *out, det_err
-//     *err)
+//     static int mnist_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 //     {
 //         struct mnist *m = self;
 //         det_tensor *logp = det_forward(m->model, det_batch_at(step->batch, 0));
@@ -113,18 +112,18 @@ typedef struct det_step {
 } det_step;
 
 // How the values of a validation metric become one.
-typedef enum det_reduce {
-    DET_REDUCE_AVG,
-    DET_REDUCE_SUM,
-    DET_REDUCE_MAX,
-    DET_REDUCE_MIN
-} det_reduce;
+typedef enum det_combine {
+    DET_COMBINE_AVG,
+    DET_COMBINE_SUM,
+    DET_COMBINE_MAX,
+    DET_COMBINE_MIN
+} det_combine;
 
 typedef enum det_step_mode {
     DET_STEP_EVERY_EPOCH,
     DET_STEP_EVERY_BATCH,
     DET_STEP_EVERY_OPTIMIZER_STEP,
-    DET_MANUAL_STEP, // det_lr_step by the trial
+    DET_STEP_MANUAL, // det_lr_scheduler_step by the trial
 } det_step_mode;
 
 // What is NULL is not overridden. Operations that return int: 0, or a negative code with err
@@ -140,7 +139,7 @@ typedef struct det_trial_ops {
     // Exactly one of these two. The second one gets the whole validation loader, on the chief only.
     int (*evaluate_batch)(void *self, const det_step *step, det_metrics *out, det_err *err);
     int (*evaluate_full_dataset)(void *self, det_loader *loader, det_metrics *out, det_err *err);
-    det_reduce (*evaluation_reducer)(void *self, const char *metric); // NULL: averages
+    det_combine (*evaluation_reducer)(void *self, const char *metric); // NULL: averages
 
     // Not needed if loaders are given to the trainer. Handed over.
     det_loader *(*build_training_data_loader)(void *self);
@@ -199,7 +198,7 @@ DET_API det_optimizer *det_wrap_optimizer_with(det_context *ctx, det_optimizer *
                                                det_wrap_opts opts);
 
 // Steps the schedule at every frequency-th (0: every) epoch, batch or optimizer step. Its optimizer
-// must be wrapped; one that wants a metric needs DET_MANUAL_STEP.
+// must be wrapped; one that wants a metric needs DET_STEP_MANUAL.
 DET_API det_lr_scheduler *det_wrap_lr_scheduler(det_context *ctx, det_lr_scheduler *schedule,
                                                 det_step_mode mode, int64_t frequency);
 
@@ -240,7 +239,7 @@ DET_API bool det_context_is_update(const det_context *ctx);
 // f gets the values of all updates since the workload began, of all ranks, in the order of the
 // dataset.
 typedef struct det_reducer det_reducer;
-typedef double (*det_reduce_fn)(const double *values, int64_t n, void *user);
+typedef double (*det_reducer_fn)(const double *values, int64_t n, void *user);
 
 typedef struct det_reducer_ops {
     void (*reset)(void *self);                               // a workload begins
@@ -261,7 +260,7 @@ typedef struct det_reducer_opts {
 DET_API det_reducer *det_wrap_reducer_with(det_context *ctx, const char *name,
                                            const det_reducer_ops *ops, void *self,
                                            det_reducer_opts opts);
-DET_API det_reducer *det_wrap_reducer_fn_with(det_context *ctx, const char *name, det_reduce_fn fn,
+DET_API det_reducer *det_wrap_reducer_fn_with(det_context *ctx, const char *name, det_reducer_fn fn,
                                               void *user, det_reducer_opts opts);
 DET_API void det_reducer_update(det_reducer *reducer, double value); // of det_wrap_reducer_fn
 

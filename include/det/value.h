@@ -15,15 +15,15 @@ extern "C" {
 typedef struct det_value det_value;
 
 typedef enum det_kind {
-    DET_V_NONE,
-    DET_V_BOOL,
-    DET_V_INT,
-    DET_V_FLOAT,
-    DET_V_STR,
-    DET_V_TENSOR,
-    DET_V_LIST,
-    DET_V_TUPLE,
-    DET_V_DICT,
+    DET_KIND_NONE,
+    DET_KIND_BOOL,
+    DET_KIND_INT,
+    DET_KIND_FLOAT,
+    DET_KIND_STR,
+    DET_KIND_TENSOR,
+    DET_KIND_LIST,
+    DET_KIND_TUPLE,
+    DET_KIND_DICT,
 } det_kind;
 
 DET_API det_value *det_value_none(void);
@@ -45,7 +45,7 @@ DET_API det_value *det_value_push(det_value *list, det_value *item);
 DET_API det_value *det_value_set(det_value *dict, const char *key, det_value *item);
 DET_API det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item);
 
-DET_API det_kind det_value_kind(const det_value *v); // NULL: DET_V_NONE
+DET_API det_kind det_value_kind(const det_value *v); // NULL: DET_KIND_NONE
 DET_API const char *det_kind_name(det_kind kind);    // "dict"
 
 // Number of items of a list, tuple or dict; 0 for anything else.

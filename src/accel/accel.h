@@ -42,7 +42,7 @@ struct det_accel {
     det_module *model;
     det_optimizer *optimizer;
     det_lr_scheduler *scheduler;
-    det_loss_fn loss_func;
+    det_accel_loss_fn loss_func;
     det_loss_opts loss_opts;
     det_run_history *history;
     struct callback_list callbacks;
@@ -56,8 +56,8 @@ struct det_accel {
     det_loader *train_loader, *eval_loader;
     det_loader_opts train_dl_kwargs, eval_dl_kwargs;
     bool keep_order;
-    det_create_scheduler_fn create_scheduler;
-    det_run_config config;
+    det_accel_scheduler_fn create_scheduler;
+    det_accel_run_config config;
     bool has_config;
     int64_t limit_batches; // of an epoch; 0: none
     enum eval_kind eval_kind;
@@ -104,13 +104,14 @@ void accel_note_callback(det_accel *t, const char *name);
 
 // What follows from what was asked for, the lengths of the loaders and the number of processes,
 // which config has already.
-void run_config_resolve(det_run_config *config, const det_accel_train_opts *asked);
+void run_config_resolve(det_accel_run_config *config, const det_accel_train_opts *asked);
 // DET_EINVAL if no evaluation is possible: fewer samples than processes need for one batch each.
 // *warning: why a gather over all processes would hang, or NULL.
-int run_config_check_eval(const det_run_config *config, int64_t n_samples, const char **warning,
-                          det_err *err);
+int run_config_check_eval(const det_accel_run_config *config, int64_t n_samples,
+                          const char **warning, det_err *err);
 // What a loss is multiplied by before the backward pass. window: batches of this update.
-double run_config_loss_factor(const det_run_config *config, int64_t window, bool has_num_items);
+double run_config_loss_factor(const det_accel_run_config *config, int64_t window,
+                              bool has_num_items);
 
 // --- loop.c: the defaults of run_training, run_train_epoch and run_eval_epoch
 
@@ -130,8 +131,8 @@ struct loss_tracker processes_sum_losses(det_accel *t, struct loss_tracker l);
 
 // --- checkpoint.c
 
-det_value *checkpoint_dict(const det_accel *t, const det_checkpoint_opts *opts);
-int checkpoint_restore(det_accel *t, const det_value *dict, const det_load_checkpoint_opts *opts,
+det_value *checkpoint_dict(const det_accel *t, const det_accel_save_opts *opts);
+int checkpoint_restore(det_accel *t, const det_value *dict, const det_accel_load_opts *opts,
                        det_err *err);
 int checkpoint_write(const det_accel *t, const char *path, const det_value *dict, det_err *err);
 

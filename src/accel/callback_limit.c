@@ -58,7 +58,7 @@ det_accel_callback *det_callback_limit_eval_steps(int64_t n, bool every_one)
 // --- evaluation every n batches
 
 static void stepwise_step_end(void *self, det_accel *t, const det_value *batch,
-                              const det_batch_output *out)
+                              const det_accel_batch_output *out)
 {
     (void)batch, (void)out;
     int64_t step = det_accel_step(t);

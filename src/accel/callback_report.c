@@ -120,7 +120,7 @@ static void bar_epoch_start(void *self, det_accel *t)
 }
 
 static void bar_step_end(void *self, det_accel *t, const det_value *batch,
-                         const det_batch_output *out)
+                         const det_accel_batch_output *out)
 {
     (void)batch, (void)out;
     struct bar *b = self;

@@ -16,7 +16,7 @@ static void raise_error(const det_err *err)
 struct save_best {
     struct watch watch;
     char *path;
-    det_checkpoint_opts save;
+    det_accel_save_opts save;
     bool no_load;
 };
 
@@ -36,7 +36,7 @@ static void best_epoch_end(void *self, det_accel *t)
     // Upstream calls the value "loss" from the second time on; here it has its own name always.
     det_value *kwargs = det_value_dict();
     det_value_set(kwargs, b->watch.metric, det_value_float(value));
-    det_checkpoint_opts save = b->save;
+    det_accel_save_opts save = b->save;
     save.checkpoint_kwargs = kwargs;
     det_err err;
     if (det_accel_save_checkpoint_with(t, b->path, save, &err)) raise_error(&err);
@@ -86,7 +86,7 @@ det_accel_callback *det_callback_save_best_model_with(det_save_best_opts o)
     watch_init(&b->watch, o.watch_metric, "eval_loss_epoch", o.greater_is_better);
     b->watch.keep = o.keep_best;
     b->path = xstrdup(o.save_path ? o.save_path : "best_model.pt");
-    b->save = (det_checkpoint_opts){.no_optimizer = o.no_optimizer, .no_scheduler = o.no_scheduler};
+    b->save = (det_accel_save_opts){.no_optimizer = o.no_optimizer, .no_scheduler = o.no_scheduler};
     b->no_load = o.no_load;
     return det_accel_callback_new(&ops, b);
 }

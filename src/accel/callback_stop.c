@@ -16,7 +16,7 @@ static void nan_run_start(void *self, det_accel *t)
     ((struct nan_watch *)self)->triggered = false;
 }
 
-static void nan_check(struct nan_watch *w, det_accel *t, const det_batch_output *out,
+static void nan_check(struct nan_watch *w, det_accel *t, const det_accel_batch_output *out,
                       const char *step)
 {
     double loss = det_item(out->loss);
@@ -26,14 +26,14 @@ static void nan_check(struct nan_watch *w, det_accel *t, const det_batch_output 
 }
 
 static void nan_train_step_end(void *self, det_accel *t, const det_value *batch,
-                               const det_batch_output *out)
+                               const det_accel_batch_output *out)
 {
     (void)batch;
     nan_check(self, t, out, "training");
 }
 
 static void nan_eval_step_end(void *self, det_accel *t, const det_value *batch,
-                              const det_batch_output *out)
+                              const det_accel_batch_output *out)
 {
     (void)batch;
     nan_check(self, t, out, "validation");

@@ -19,17 +19,17 @@ static void add_entries(det_value *dict, const det_value *more)
     }
 }
 
-det_value *checkpoint_dict(const det_accel *t, const det_checkpoint_opts *o)
+det_value *checkpoint_dict(const det_accel *t, const det_accel_save_opts *o)
 {
     det_value *dict = det_value_dict();
     det_value_set(dict, MODEL, det_module_state_dict(t->model));
     if (!o->no_optimizer) det_value_set(dict, OPTIMIZER, det_optim_state_dict(t->optimizer));
-    if (!o->no_scheduler) det_value_set(dict, SCHEDULER, det_lr_state_dict(t->scheduler));
+    if (!o->no_scheduler) det_value_set(dict, SCHEDULER, det_lr_scheduler_state_dict(t->scheduler));
     add_entries(dict, o->checkpoint_kwargs);
     return dict;
 }
 
-int checkpoint_restore(det_accel *t, const det_value *dict, const det_load_checkpoint_opts *o,
+int checkpoint_restore(det_accel *t, const det_value *dict, const det_accel_load_opts *o,
                        det_err *err)
 {
     const det_value *optimizer = o->no_optimizer ? NULL : det_value_get(dict, OPTIMIZER),
@@ -40,7 +40,7 @@ int checkpoint_restore(det_accel *t, const det_value *dict, const det_load_check
         return det_fail(err, DET_ESTATE, "it has a scheduler, the trainer has none: no_scheduler");
     int rc = det_module_load_state_dict(t->model, det_value_get(dict, MODEL), true, err);
     if (!rc && optimizer) rc = det_optim_load_state_dict(t->optimizer, optimizer, err);
-    if (!rc && scheduler) rc = det_lr_load_state_dict(t->scheduler, scheduler, err);
+    if (!rc && scheduler) rc = det_lr_scheduler_load_state_dict(t->scheduler, scheduler, err);
     return rc;
 }
 
@@ -50,7 +50,7 @@ int checkpoint_write(const det_accel *t, const char *path, const det_value *dict
     return t->processes.local_rank ? det_ok(err) : det_pth_save(path, dict, err);
 }
 
-int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_checkpoint_opts o,
+int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_accel_save_opts o,
                                    det_err *err)
 {
     if (!t || !path) return det_fail(err, DET_EINVAL, "save_checkpoint: no trainer or no path");
@@ -60,7 +60,7 @@ int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_checkpoin
     return rc;
 }
 
-int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_load_checkpoint_opts o,
+int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_accel_load_opts o,
                                    det_err *err)
 {
     if (!t || !path) return det_fail(err, DET_EINVAL, "load_checkpoint: no trainer or no path");

@@ -106,12 +106,12 @@ static double macro_mean(const det_confusion *c,
 
 double det_confusion_precision(const det_confusion *c, det_average average)
 {
-    if (!c || average == DET_MICRO) return det_confusion_accuracy(c);
+    if (!c || average == DET_AVERAGE_MICRO) return det_confusion_accuracy(c);
     return macro_mean(c, predicted_as);
 }
 
 double det_confusion_recall(const det_confusion *c, det_average average)
 {
-    if (!c || average == DET_MICRO) return det_confusion_accuracy(c);
+    if (!c || average == DET_AVERAGE_MICRO) return det_confusion_accuracy(c);
     return macro_mean(c, present_as);
 }

@@ -69,13 +69,13 @@ static void eval_epoch_start(det_accel *t)
     det_module_train(t->model, false);
 }
 
-static det_batch_output calculate_batch_loss(det_accel *t, const det_value *batch)
+static det_accel_batch_output calculate_batch_loss(det_accel *t, const det_value *batch)
 {
     det_tensor *outputs = det_forward(t->model, det_batch_at(batch, 0));
     det_tensor *targets = det_batch_at(batch, 1);
-    return (det_batch_output){.loss = t->loss_func(outputs, targets, t->loss_opts),
-                              .model_outputs = outputs,
-                              .batch_size = det_size(targets, 0)};
+    return (det_accel_batch_output){.loss = t->loss_func(outputs, targets, t->loss_opts),
+                                    .model_outputs = outputs,
+                                    .batch_size = det_size(targets, 0)};
 }
 
 static void backward_step(det_accel *t, det_tensor *loss)
@@ -93,7 +93,7 @@ static void optimizer_step(det_accel *t)
 static void scheduler_step(det_accel *t)
 {
     for (int i = 0; i < t->config.num_processes; i++)
-        det_lr_step(t->scheduler);
+        det_lr_scheduler_step(t->scheduler);
 }
 
 static void optimizer_zero_grad(det_accel *t)
@@ -118,9 +118,9 @@ static int64_t local_length(const det_accel *t, const det_loader *loader, bool e
     return (det_loader_length(loader) + (even ? 0 : n - 1 - t->processes.rank)) / n;
 }
 
-static det_run_config create_run_config(det_accel *t, const det_accel_train_opts *asked)
+static det_accel_run_config create_run_config(det_accel *t, const det_accel_train_opts *asked)
 {
-    det_run_config c = {
+    det_accel_run_config c = {
         .num_processes = t->processes.n,
         .train_dl_kwargs = t->train_dl_kwargs,
         .eval_dl_kwargs = t->eval_dl_kwargs,

@@ -50,11 +50,12 @@ static int64_t limited(int64_t n, int64_t limit)
     return limit && limit < n ? limit : n;
 }
 
-static det_batch_output calculate(det_accel *t, const det_value *batch,
-                                  det_batch_output (*loss_of)(det_accel *, const det_value *))
+static det_accel_batch_output calculate(det_accel *t, const det_value *batch,
+                                        det_accel_batch_output (*loss_of)(det_accel *,
+                                                                          const det_value *))
 {
     bool before = det_set_autocast(t->bf16);
-    det_batch_output out = loss_of(t, batch);
+    det_accel_batch_output out = loss_of(t, batch);
     det_set_autocast(before);
     if (!out.loss) det_raise(DET_EINVAL, "a batch was calculated without a loss");
     double loss = det_item(out.loss);
@@ -86,7 +87,7 @@ static bool ends_window(const det_accel *t)
 
 static void train_batch(det_accel *t, const det_value *batch)
 {
-    det_batch_output out = calculate(t, batch, t->ops.calculate_train_batch_loss);
+    det_accel_batch_output out = calculate(t, batch, t->ops.calculate_train_batch_loss);
     double factor = run_config_loss_factor(&t->config, window_of(t), out.num_items_in_batch);
     if (factor != 1) out.loss = det_mul_scalar(out.loss, factor);
     EVENT(t, on_train_step_end, batch, &out);
@@ -158,7 +159,7 @@ static void eval_step(det_accel *t, const det_value *batch)
     det_scope_begin();
     EVENT(t, on_eval_step_start);
     if (accel_running(t)) {
-        det_batch_output out = calculate(t, batch, t->ops.calculate_eval_batch_loss);
+        det_accel_batch_output out = calculate(t, batch, t->ops.calculate_eval_batch_loss);
         EVENT(t, on_eval_step_end, batch, &out);
     }
     det_scope_end();

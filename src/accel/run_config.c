@@ -13,7 +13,7 @@ static int64_t or_one(int64_t n)
 
 // The smaller limit counts. Updates are counted over all processes. Without a limit the maximum is
 // one more than the run has, so that it is never what ends it.
-static void resolve_length(det_run_config *c, const det_accel_train_opts *asked)
+static void resolve_length(det_accel_run_config *c, const det_accel_train_opts *asked)
 {
     int64_t steps = c->num_update_steps_per_epoch, max = asked->max_num_train_steps;
     c->num_epochs = asked->num_epochs;
@@ -23,7 +23,7 @@ static void resolve_length(det_run_config *c, const det_accel_train_opts *asked)
     if (!c->num_epochs || needed < c->num_epochs) c->num_epochs = needed;
 }
 
-void run_config_resolve(det_run_config *c, const det_accel_train_opts *asked)
+void run_config_resolve(det_accel_run_config *c, const det_accel_train_opts *asked)
 {
     c->gradient_accumulation_steps = or_one(asked->gradient_accumulation_steps);
     c->gradient_clip_value = asked->gradient_clip_value;
@@ -38,7 +38,7 @@ void run_config_resolve(det_run_config *c, const det_accel_train_opts *asked)
     resolve_length(c, asked);
 }
 
-int run_config_check_eval(const det_run_config *c, int64_t n_samples, const char **warning,
+int run_config_check_eval(const det_accel_run_config *c, int64_t n_samples, const char **warning,
                           det_err *err)
 {
     *warning = NULL;
@@ -56,7 +56,7 @@ int run_config_check_eval(const det_run_config *c, int64_t n_samples, const char
     return det_ok(err);
 }
 
-double run_config_loss_factor(const det_run_config *c, int64_t window, bool has_num_items)
+double run_config_loss_factor(const det_accel_run_config *c, int64_t window, bool has_num_items)
 {
     // Averaging gradients over processes would divide a loss that is already divided by the items
     // of all of them once more.
@@ -74,7 +74,7 @@ static det_value *loader_opts_dict(const det_loader_opts *o)
     return dict;
 }
 
-det_value *det_run_config_to_dict(const det_run_config *c)
+det_value *det_accel_run_config_to_dict(const det_accel_run_config *c)
 {
     if (!c) return NULL;
     det_value *d = det_value_dict();

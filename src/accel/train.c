@@ -117,7 +117,7 @@ int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opt
     create_loaders(t, batch_size_or_default(o.per_device_batch_size), &o.train_dataloader_kwargs,
                    &o.eval_dataloader_kwargs);
     configure(t, &o);
-    det_lr_free(t->scheduler);
+    det_lr_scheduler_free(t->scheduler);
     t->scheduler = accel_running(t) ? t->ops.create_scheduler(t) : NULL;
     resume(t, o.resume_from);
     STEP(t, run_training);

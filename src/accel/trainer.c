@@ -58,8 +58,8 @@ static void check(const det_accel *t)
         det_raise(DET_EINVAL, "trainer: process %d of %d", p->rank, p->n);
 }
 
-det_accel *det_accel_new_with(det_module *model, det_loss_fn loss_func, det_optimizer *optimizer,
-                              det_accel_opts o)
+det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
+                              det_optimizer *optimizer, det_accel_opts o)
 {
     enum { UPSTREAM_SEED = 42 };
     det_accel *t = xcalloc(1, sizeof *t);
@@ -89,7 +89,7 @@ void det_accel_free(det_accel *t)
 {
     if (!t) return;
     callbacks_done(&t->callbacks);
-    det_lr_free(t->scheduler);
+    det_lr_scheduler_free(t->scheduler);
     det_loader_free(t->train_loader);
     det_loader_free(t->eval_loader);
     det_run_history_free(t->history);
@@ -126,7 +126,7 @@ det_run_history *det_accel_run_history(det_accel *t)
     return t ? t->history : NULL;
 }
 
-const det_run_config *det_accel_run_config(const det_accel *t)
+const det_accel_run_config *det_accel_get_run_config(const det_accel *t)
 {
     return t && t->has_config ? &t->config : NULL;
 }

@@ -114,7 +114,7 @@ int det_accel_save_training_state(det_accel *t, const char *path, det_err *err)
     if (!t || !path) return det_fail(err, DET_EINVAL, "save_training_state: no trainer or no path");
     if (!t->resumable)
         return det_fail(err, DET_ESTATE, "save_training_state: not amid an update or evaluation");
-    det_value *dict = checkpoint_dict(t, &(det_checkpoint_opts){0});
+    det_value *dict = checkpoint_dict(t, &(det_accel_save_opts){0});
     det_value_set(dict, "position", position_dict(t));
     det_value_set(dict, "run_history", history_state(t->history));
     det_value_set(dict, "callbacks", callbacks_dict(t));
@@ -129,7 +129,7 @@ int training_state_load(det_accel *t, const char *path, det_err *err)
     if (!dict) return err->code;
     int rc = position_load(t, det_value_get(dict, "position"), err);
     if (!rc) rc = history_load(t->history, det_value_get(dict, "run_history"), err);
-    if (!rc) rc = checkpoint_restore(t, dict, &(det_load_checkpoint_opts){0}, err);
+    if (!rc) rc = checkpoint_restore(t, dict, &(det_accel_load_opts){0}, err);
     if (!rc) det_run_history_set_epoch(t->history, t->first_epoch + t->epoch);
     if (!rc) t->callback_states = det_value_copy(det_value_get(dict, "callbacks"));
     if (rc) rc = det_wrap(err, "resume from '%s'", path);

@@ -26,7 +26,7 @@ struct settings {
 int settings_read(const det_core_opts *opts, struct arena *arena, struct settings *out,
                   det_core_info *info, det_err *err);
 
-struct det_op {
+struct det_search_op {
     det_core *core;
     struct length length;
     int64_t asked; // the length as the master knows it
@@ -43,7 +43,7 @@ struct det_core {
     struct watcher *watcher;    // NULL: local
     struct store *store;        // opened when it is needed
     int64_t last_batches;       // reported
-    struct det_op op;
+    struct det_search_op op;
     bool has_op;
     _Atomic bool has_acked;
     const char *ack_path;

@@ -21,7 +21,7 @@ static int read_op(det_core *core, const struct doc *answer, det_err *err)
         return det_fail(err, DET_ECORRUPT, "the master gave an operation without a length");
     for (int i = 0; unit && unit->kind == DOC_STR && i < 5; i++)
         if (str_eqz(unit->text, length_unit_name(units[i]))) out.unit = units[i];
-    core->op = (struct det_op){.core = core, .asked = out.amount, .length = out};
+    core->op = (struct det_search_op){.core = core, .asked = out.amount, .length = out};
     if (!out.amount) core->op.length = core->settings.length;
     return 1;
 }
@@ -30,7 +30,7 @@ static int next_local(det_core *core)
 {
     if (core->has_op) return 0;
     const struct length length = core->settings.length;
-    core->op = (struct det_op){.core = core, .asked = length.amount, .length = length};
+    core->op = (struct det_search_op){.core = core, .asked = length.amount, .length = length};
     return 1;
 }
 
@@ -47,7 +47,7 @@ static int next_of_master(det_core *core, det_err *err)
     return rc;
 }
 
-int det_core_next_op(det_core *core, det_op **out, det_err *err)
+int det_core_next_search_op(det_core *core, det_search_op **out, det_err *err)
 {
     if (core->has_op && !core->op.is_complete)
         return det_fail(err, DET_ESTATE, "the operation before this one was not completed");
@@ -64,7 +64,7 @@ int det_core_next_op(det_core *core, det_op **out, det_err *err)
 
 // --- lengths
 
-static int length_in(const det_op *op, enum length_unit unit, int64_t *out, det_err *err)
+static int length_in(const det_search_op *op, enum length_unit unit, int64_t *out, det_err *err)
 {
     if (op->length.unit != unit && op->length.unit != LENGTH_UNITS)
         return det_fail(err, DET_EINVAL, "the length of training was configured in %s, not in %s",
@@ -73,34 +73,34 @@ static int length_in(const det_op *op, enum length_unit unit, int64_t *out, det_
     return det_ok(err);
 }
 
-int det_op_epochs(const det_op *op, int64_t *out, det_err *err)
+int det_search_op_epochs(const det_search_op *op, int64_t *out, det_err *err)
 {
     return length_in(op, LENGTH_EPOCHS, out, err);
 }
 
-int det_op_batches(const det_op *op, int64_t *out, det_err *err)
+int det_search_op_batches(const det_search_op *op, int64_t *out, det_err *err)
 {
     return length_in(op, LENGTH_BATCHES, out, err);
 }
 
-int det_op_records(const det_op *op, int64_t *out, det_err *err)
+int det_search_op_records(const det_search_op *op, int64_t *out, det_err *err)
 {
     return length_in(op, LENGTH_RECORDS, out, err);
 }
 
-int64_t det_op_length(const det_op *op)
+int64_t det_search_op_length(const det_search_op *op)
 {
     return op->length.amount;
 }
 
-const char *det_op_unit(const det_op *op)
+const char *det_search_op_unit(const det_search_op *op)
 {
     return length_unit_name(op->length.unit);
 }
 
 // --- reporting
 
-int det_op_report_progress(det_op *op, double units, det_err *err)
+int det_search_op_report_progress(det_search_op *op, double units, det_err *err)
 {
     det_core *core = op->core;
     int rc = core_check_chief(core, "reporting progress", err);
@@ -122,7 +122,7 @@ int det_op_report_progress(det_op *op, double units, det_err *err)
     return rc;
 }
 
-int det_op_complete(det_op *op, double metric, det_err *err)
+int det_search_op_complete(det_search_op *op, double metric, det_err *err)
 {
     det_core *core = op->core;
     int rc = core_check_chief(core, "completing an operation", err);

@@ -59,7 +59,7 @@ static int load(const char *dir, bool train, struct image_set_layout *at, det_er
     return rc;
 }
 
-det_dataset *det_data_cifar10_with(const char *dir, det_data_opts opts)
+det_dataset *det_dataset_cifar10_with(const char *dir, det_dataset_opts opts)
 {
     det_err err;
     struct image_set_layout at = {.channels = CHANNELS,

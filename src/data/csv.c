@@ -246,7 +246,7 @@ int csv_parse(struct str text, const det_csv_opts *opts, struct csv *out, det_er
     return rc;
 }
 
-det_dataset *det_data_csv_with(const char *path, det_csv_opts opts)
+det_dataset *det_dataset_csv_with(const char *path, det_csv_opts opts)
 {
     det_err err;
     struct csv csv = {0};
@@ -255,11 +255,11 @@ det_dataset *det_data_csv_with(const char *path, det_csv_opts opts)
     if (!rc && (rc = csv_parse(map, &opts, &csv, &err))) det_wrap(&err, "'%s'", path);
     fs_unmap(map);
     if (rc) {
-        det_raise(rc, "det_data_csv: %s", err.msg);
+        det_raise(rc, "det_dataset_csv: %s", err.msg);
         return NULL;
     }
     det_tensor *const tensors[] = {csv.features, csv.target};
-    det_dataset *d = det_data_tensors(tensors, csv.target ? 2 : 1);
+    det_dataset *d = det_dataset_tensors(tensors, csv.target ? 2 : 1);
     det_unref(csv.features);
     det_unref(csv.target);
     return d;

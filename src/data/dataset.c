@@ -106,7 +106,7 @@ void det_dataset_free(det_dataset *d)
     if (d) d->ops->free(d);
 }
 
-const char *det_data_class_name(const det_dataset *d, int64_t label)
+const char *det_dataset_class_name(const det_dataset *d, int64_t label)
 {
     return d && d->ops->class_name ? d->ops->class_name(d, label) : NULL;
 }

@@ -148,7 +148,7 @@ static int find_images(struct image_folder *f, const char *root, det_err *err)
     return rc;
 }
 
-det_dataset *det_data_image_folder_with(const char *dir, det_data_opts opts)
+det_dataset *det_dataset_image_folder_with(const char *dir, det_dataset_opts opts)
 {
     static const struct dataset_ops ops = {
         .item = folder_item, .class_name = folder_class_name, .free = folder_free};
@@ -159,7 +159,7 @@ det_dataset *det_data_image_folder_with(const char *dir, det_data_opts opts)
     f->transform = opts.transform ? opts.transform : det_transform_to_tensor();
     int rc = dir ? find_images(f, dir, &err) : det_fail(&err, DET_EINVAL, "the folder is NULL");
     if (!rc) return &f->base;
-    det_raise(rc, "det_data_image_folder: %s", err.msg);
+    det_raise(rc, "det_dataset_image_folder: %s", err.msg);
     folder_free(&f->base);
     return NULL;
 }

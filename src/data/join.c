@@ -42,7 +42,7 @@ static void subset_gather(const det_dataset *d, const int64_t *index, int64_t n,
 
 static const char *subset_class_name(const det_dataset *d, int64_t label)
 {
-    return det_data_class_name(((const struct subset *)d)->of, label);
+    return det_dataset_class_name(((const struct subset *)d)->of, label);
 }
 
 static void subset_free(det_dataset *d)
@@ -56,21 +56,21 @@ static void subset_free(det_dataset *d)
 static bool check_subset(const det_dataset *d, const int64_t *index, int64_t n)
 {
     if (!d || n < 0 || (n && !index)) {
-        det_raise(DET_EINVAL, "det_data_subset: %s",
+        det_raise(DET_EINVAL, "det_dataset_subset: %s",
                   d ? "there are no indices" : "the dataset is NULL");
         return false;
     }
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= d->length) {
             det_raise(DET_EINVAL,
-                      "det_data_subset: index[%lld] is %lld; the dataset has %lld samples",
+                      "det_dataset_subset: index[%lld] is %lld; the dataset has %lld samples",
                       (long long)i, (long long)index[i], (long long)d->length);
             return false;
         }
     return true;
 }
 
-det_dataset *det_data_subset(det_dataset *d, const int64_t *index, int64_t n)
+det_dataset *det_dataset_subset(det_dataset *d, const int64_t *index, int64_t n)
 {
     static const struct dataset_ops ops = {.item = subset_item,
                                            .gather = subset_gather,
@@ -137,7 +137,7 @@ static bool same_columns(const det_dataset *a, const det_dataset *b)
     return a->n_columns == b->n_columns && !memcmp(a->columns, b->columns, sizeof a->columns);
 }
 
-det_dataset *det_data_concat(det_dataset *const *d, int n)
+det_dataset *det_dataset_concat(det_dataset *const *d, int n)
 {
     static const struct dataset_ops ops = {
         .item = concat_item, .gather = concat_gather, .free = concat_free};
@@ -145,7 +145,7 @@ det_dataset *det_data_concat(det_dataset *const *d, int n)
     for (int i = 0; i < n; i++)
         complete = complete && d[i];
     if (!complete) {
-        det_raise(DET_EINVAL, "det_data_concat: a dataset is NULL, or there is none");
+        det_raise(DET_EINVAL, "det_dataset_concat: a dataset is NULL, or there is none");
         for (int i = 0; i < n; i++)
             det_dataset_free(d[i]);
         return NULL;

@@ -142,7 +142,7 @@ static int load_set(const char *dir, bool train, struct image_set_layout *at, de
     return 0;
 }
 
-det_dataset *det_data_mnist_with(const char *dir, det_data_opts opts)
+det_dataset *det_dataset_mnist_with(const char *dir, det_dataset_opts opts)
 {
     det_err err;
     struct image_set_layout at = {0};

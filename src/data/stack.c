@@ -37,7 +37,7 @@ det_value *stack_new_tensor(det_dtype dtype, int64_t n, const int64_t *shape, in
 
 static bool is_container(det_kind kind)
 {
-    return kind == DET_V_LIST || kind == DET_V_TUPLE || kind == DET_V_DICT;
+    return kind == DET_KIND_LIST || kind == DET_KIND_TUPLE || kind == DET_KIND_DICT;
 }
 
 // Adds under the key, if any, that the index-th item of like has.
@@ -45,7 +45,7 @@ static void add_like(det_value *to, const det_value *like, int index, det_value 
 {
     int64_t number;
     const char *key = det_value_key(like, index, &number);
-    if (det_value_kind(like) != DET_V_DICT)
+    if (det_value_kind(like) != DET_KIND_DICT)
         det_value_push(to, item);
     else if (key)
         det_value_set(to, key, item);
@@ -56,9 +56,9 @@ static void add_like(det_value *to, const det_value *like, int index, det_value 
 static det_value *new_container(const det_value *first, int64_t n, det_err *err)
 {
     det_kind kind = det_value_kind(first);
-    det_value *batch = kind == DET_V_DICT    ? det_value_dict()
-                       : kind == DET_V_TUPLE ? det_value_tuple()
-                                             : det_value_list();
+    det_value *batch = kind == DET_KIND_DICT    ? det_value_dict()
+                       : kind == DET_KIND_TUPLE ? det_value_tuple()
+                                                : det_value_list();
     for (int i = 0; i < det_value_len(first); i++) {
         det_value *item = stack_new(det_value_at(first, i), n, err);
         if (!item) {
@@ -73,7 +73,7 @@ static det_value *new_container(const det_value *first, int64_t n, det_err *err)
 // The type of tensor that numbers of a kind are stacked to.
 static det_dtype dtype_of_kind(det_kind kind)
 {
-    return kind == DET_V_INT ? DET_I64 : kind == DET_V_FLOAT ? DET_F32 : DET_BOOL;
+    return kind == DET_KIND_INT ? DET_I64 : kind == DET_KIND_FLOAT ? DET_F32 : DET_BOOL;
 }
 
 det_value *stack_new(const det_value *first, int64_t n, det_err *err)
@@ -81,8 +81,8 @@ det_value *stack_new(const det_value *first, int64_t n, det_err *err)
     det_kind kind = det_value_kind(first);
     det_tensor *t = det_value_as_tensor(first);
     if (is_container(kind)) return new_container(first, n, err);
-    if (kind == DET_V_NONE) return det_value_none();
-    if (kind == DET_V_STR) return det_value_list();
+    if (kind == DET_KIND_NONE) return det_value_none();
+    if (kind == DET_KIND_STR) return det_value_list();
     if (t) return stack_new_tensor(det_dtype_of(t), n, det_shape(t), det_ndim(t), err);
     return stack_new_tensor(dtype_of_kind(kind), n, DET_SCALAR, err);
 }
@@ -102,7 +102,7 @@ static det_value *item_like(const det_value *other, const det_value *like, int i
 {
     int64_t number;
     const char *key = det_value_key(like, index, &number);
-    if (det_value_kind(like) != DET_V_DICT) return det_value_at(other, index);
+    if (det_value_kind(like) != DET_KIND_DICT) return det_value_at(other, index);
     return key ? det_value_get(other, key) : det_value_get_int(other, number);
 }
 
@@ -111,8 +111,8 @@ bool stack_fits(const det_value *batch, const det_value *first, int64_t n)
     det_kind kind = det_value_kind(first);
     det_tensor *of_batch = det_value_as_tensor(batch), *t = det_value_as_tensor(first);
     if (t) return tensor_fits(of_batch, det_dtype_of(t), n, det_shape(t), det_ndim(t));
-    if (kind == DET_V_STR) return false;
-    if (kind == DET_V_NONE) return batch && det_value_kind(batch) == DET_V_NONE;
+    if (kind == DET_KIND_STR) return false;
+    if (kind == DET_KIND_NONE) return batch && det_value_kind(batch) == DET_KIND_NONE;
     if (!is_container(kind)) return tensor_fits(of_batch, dtype_of_kind(kind), n, DET_SCALAR);
     if (det_value_kind(batch) != kind || det_value_len(batch) != det_value_len(first)) return false;
     for (int i = 0; i < det_value_len(first); i++)
@@ -162,11 +162,11 @@ static void put_number(det_tensor *batch, const det_value *sample, int64_t row)
     double f = 0;
     bool b = false;
     switch (det_value_kind(sample)) {
-    case DET_V_INT:
+    case DET_KIND_INT:
         det_value_as_int(sample, &i, NULL);
         ((int64_t *)memory)[row] = i;
         break;
-    case DET_V_FLOAT:
+    case DET_KIND_FLOAT:
         det_value_as_float(sample, &f, NULL);
         ((float *)memory)[row] = (float)f;
         break;
@@ -186,7 +186,8 @@ static int put_items(det_value *batch, const det_value *first, const det_value *
                            item_like(sample, first, i), row, err);
         if (!rc) continue;
         if (key) return det_wrap(err, "['%s']", key);
-        return det_wrap(err, "[%lld]", det_value_kind(first) == DET_V_DICT ? (long long)number : i);
+        return det_wrap(err, "[%lld]",
+                        det_value_kind(first) == DET_KIND_DICT ? (long long)number : i);
     }
     return 0;
 }
@@ -205,9 +206,9 @@ int stack_put(det_value *batch, const det_value *first, const det_value *sample,
         return put_tensor(det_value_as_tensor(batch), t, row, err);
     }
     if (is_container(kind)) return put_items(batch, first, sample, row, err);
-    if (kind == DET_V_STR && !det_value_as_str(sample, &text, NULL))
+    if (kind == DET_KIND_STR && !det_value_as_str(sample, &text, NULL))
         det_value_push(batch, det_value_str(text));
-    else if (kind != DET_V_NONE)
+    else if (kind != DET_KIND_NONE)
         put_number(det_value_as_tensor(batch), sample, row);
     return 0;
 }

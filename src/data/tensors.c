@@ -37,18 +37,19 @@ static void tensors_free(det_dataset *d)
 static bool check(det_tensor *const *t, int n)
 {
     if (n < 1 || n > DATASET_MAX_COLUMNS) {
-        det_raise(DET_EINVAL, "det_data_tensors: %d tensors; 1 to %d can be given", n,
+        det_raise(DET_EINVAL, "det_dataset_tensors: %d tensors; 1 to %d can be given", n,
                   DATASET_MAX_COLUMNS);
         return false;
     }
     for (int i = 0; i < n; i++) {
         char text[192];
         if (!t[i] || !det_ndim(t[i]))
-            det_raise(DET_ESHAPE, "det_data_tensors: tensor %d is %s; its rows are the samples", i,
-                      t[i] ? "a single number" : "NULL");
+            det_raise(DET_ESHAPE, "det_dataset_tensors: tensor %d is %s; its rows are the samples",
+                      i, t[i] ? "a single number" : "NULL");
         else if (det_shape(t[i])[0] != det_shape(t[0])[0])
-            det_raise(DET_ESHAPE, "det_data_tensors: tensor %d is %s, but tensor 0 has %lld rows",
-                      i, det_describe(t[i], text, sizeof text), (long long)det_shape(t[0])[0]);
+            det_raise(DET_ESHAPE,
+                      "det_dataset_tensors: tensor %d is %s, but tensor 0 has %lld rows", i,
+                      det_describe(t[i], text, sizeof text), (long long)det_shape(t[0])[0]);
         else
             continue;
         return false;
@@ -56,7 +57,7 @@ static bool check(det_tensor *const *t, int n)
     return true;
 }
 
-det_dataset *det_data_tensors(det_tensor *const *t, int n)
+det_dataset *det_dataset_tensors(det_tensor *const *t, int n)
 {
     static const struct dataset_ops ops = {.gather = tensors_gather, .free = tensors_free};
     if (!check(t, n)) return NULL;

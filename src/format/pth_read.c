@@ -175,7 +175,7 @@ static det_value *build_tree(struct reader *r)
     det_value *root = value_of(r, object), *v = root;
     int depth = 0;
     while (v) {
-        if (det_value_kind(v) >= DET_V_LIST) {
+        if (det_value_kind(v) >= DET_KIND_LIST) {
             if (depth == PICKLE_MAX_DEPTH) {
                 det_fail(r->err, DET_ELIMIT, "nested deeper than %d", PICKLE_MAX_DEPTH);
                 break;

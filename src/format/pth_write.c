@@ -41,7 +41,7 @@ static int collect(struct writer *w, const det_value *v, int depth)
 {
     if (++w->n_values > PICKLE_MAX_VALUES)
         return det_fail(w->err, DET_ELIMIT, "more than %d values", PICKLE_MAX_VALUES);
-    if (depth == PICKLE_MAX_DEPTH && det_value_kind(v) >= DET_V_LIST)
+    if (depth == PICKLE_MAX_DEPTH && det_value_kind(v) >= DET_KIND_LIST)
         return det_fail(w->err, DET_ELIMIT, "nested deeper than %d", PICKLE_MAX_DEPTH);
     det_tensor *t = det_value_as_tensor(v);
     if (t && w->n_tensors == PICKLE_MAX_TENSORS)
@@ -200,19 +200,19 @@ static int put_scalar(struct writer *w, const det_value *v)
     double f = 0;
     const char *s = "";
     switch (det_value_kind(v)) {
-    case DET_V_BOOL:
+    case DET_KIND_BOOL:
         det_value_as_bool(v, &b, NULL);
         put_op(w, b ? 0x88 : 0x89);
         return 0;
-    case DET_V_INT:
+    case DET_KIND_INT:
         det_value_as_int(v, &i, NULL);
         put_int(w, i);
         return 0;
-    case DET_V_FLOAT:
+    case DET_KIND_FLOAT:
         det_value_as_float(v, &f, NULL);
         put_float(w, f);
         return 0;
-    case DET_V_STR:
+    case DET_KIND_STR:
         det_value_as_str(v, &s, NULL);
         return put_str(w, s);
     default:
@@ -226,17 +226,17 @@ static int put_value(struct writer *w, const det_value *v)
 {
     int rc = 0;
     switch (det_value_kind(v)) {
-    case DET_V_TENSOR:
+    case DET_KIND_TENSOR:
         put_tensor(w, det_value_as_tensor(v));
         return 0;
-    case DET_V_DICT:
+    case DET_KIND_DICT:
         return put_dict(w, v);
-    case DET_V_LIST:
+    case DET_KIND_LIST:
         put_op(w, ']');
         rc = put_items(w, v);
         put_op(w, 'e');
         return rc;
-    case DET_V_TUPLE:
+    case DET_KIND_TUPLE:
         rc = put_items(w, v);
         put_op(w, 't');
         return rc;

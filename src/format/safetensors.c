@@ -246,7 +246,7 @@ static json_t *slot_json(const struct slot *s)
 static int set_metadata(json_t *header, const det_value *metadata, det_err *err)
 {
     if (!metadata) return 0;
-    if (det_value_kind(metadata) != DET_V_DICT)
+    if (det_value_kind(metadata) != DET_KIND_DICT)
         return det_fail(err, DET_EINVAL, "metadata is a %s, not a dict",
                         det_kind_name(det_value_kind(metadata)));
     json_t *map = json_object();
@@ -344,7 +344,7 @@ int det_safetensors_save(const char *path, const det_value *tensors, const det_v
     int n = det_value_len(tensors), rc = 0;
     struct slot *slots = xcalloc((size_t)n, sizeof *slots);
     struct buf header = BUF_INIT(LENGTH_BYTES + HEADER_MAX);
-    if (det_value_kind(tensors) != DET_V_DICT)
+    if (det_value_kind(tensors) != DET_KIND_DICT)
         rc = det_fail(err, DET_EINVAL, "a %s, not a dict of tensors",
                       det_kind_name(det_value_kind(tensors)));
     for (int i = 0; i < n && !rc; i++)

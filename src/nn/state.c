@@ -147,7 +147,7 @@ static int copy_in(const struct entry_list *l, det_err *err)
 int det_module_load_state_dict(det_module *m, const det_value *state, bool strict, det_err *err)
 {
     if (!m) return det_fail(err, DET_EINVAL, "load_state_dict: the module is NULL");
-    if (det_value_kind(state) != DET_V_DICT)
+    if (det_value_kind(state) != DET_KIND_DICT)
         return det_fail(err, DET_EINVAL, "load_state_dict: wants a dict, got %s",
                         det_kind_name(det_value_kind(state)));
     if (tape_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");

@@ -211,11 +211,11 @@ static double cyclic_height(const det_lr_scheduler *s)
     double x = cycles - cycle;
     double height = x <= r->step_ratio ? x / r->step_ratio : (x - 1) / (r->step_ratio - 1);
     switch ((det_cyclic_mode)r->mode) {
-    case DET_TRIANGULAR:
+    case DET_CYCLIC_TRIANGULAR:
         return height;
-    case DET_TRIANGULAR2:
+    case DET_CYCLIC_TRIANGULAR2:
         return height * (1 / pow(2, cycle - 1));
-    case DET_EXP_RANGE:
+    case DET_CYCLIC_EXP_RANGE:
         return height * pow(r->gamma, (double)s->last_epoch);
     }
     return height;
@@ -290,7 +290,8 @@ det_lr_scheduler *det_lr_cyclic_with(det_optimizer *opt, det_cyclic_opts opts)
     if (!require(opts.step_size_up >= 0 && opts.step_size_down >= 0, name,
                  "steps must not be negative"))
         return NULL;
-    if (!require((unsigned)opts.mode <= DET_EXP_RANGE, name, "the mode is unknown")) return NULL;
+    if (!require((unsigned)opts.mode <= DET_CYCLIC_EXP_RANGE, name, "the mode is unknown"))
+        return NULL;
     if (!require(opts.no_cycle_momentum || has_setting(opt, "momentum"), name,
                  "the optimizer has no momentum to cycle; set no_cycle_momentum"))
         return NULL;

@@ -235,7 +235,7 @@ det_lr_scheduler *det_lr_wsd_with(det_optimizer *opt, det_wsd_opts o)
         .is_continuation = o.is_continuation,
     };
     if (!warmup_below_base(s)) {
-        det_lr_free(s);
+        det_lr_scheduler_free(s);
         return NULL;
     }
     return start_before_first(s);

@@ -31,7 +31,7 @@ static const struct setting step_settings[] = {
 static const struct lr_rule step_rule = {
     .name = "StepLR", .settings = step_settings, .lr = step_lr};
 
-det_lr_scheduler *det_lr_step_lr(det_optimizer *opt, int64_t step_size, double gamma)
+det_lr_scheduler *det_lr_step_decay(det_optimizer *opt, int64_t step_size, double gamma)
 {
     if (!positive("StepLR", "step_size", step_size)) return NULL;
     det_lr_scheduler *s = schedule_begin(&step_rule, opt);

@@ -67,16 +67,16 @@ det_lr_scheduler *schedule_start(det_lr_scheduler *s)
 {
     if (s && !s->rule->on_metric) {
         s->last_epoch = -1;
-        det_lr_step(s);
+        det_lr_scheduler_step(s);
     }
     if (s && tape_failed()) {
-        det_lr_free(s);
+        det_lr_scheduler_free(s);
         return NULL;
     }
     return s;
 }
 
-void det_lr_free(det_lr_scheduler *s)
+void det_lr_scheduler_free(det_lr_scheduler *s)
 {
     if (!s) return;
     if (s->rule->done) s->rule->done(s);
@@ -100,11 +100,11 @@ static void remember_rates(det_lr_scheduler *s)
         s->last_lr[i] = schedule_hyper(s, i)->lr;
 }
 
-void det_lr_step(det_lr_scheduler *s)
+void det_lr_scheduler_step(det_lr_scheduler *s)
 {
     if (!s || tape_failed()) return;
     if (s->rule->on_metric) {
-        det_raise(DET_EINVAL, "%s wants a metric: det_lr_step_metric", s->rule->name);
+        det_raise(DET_EINVAL, "%s wants a metric: det_lr_scheduler_step_metric", s->rule->name);
         return;
     }
     s->step_count++;
@@ -119,11 +119,11 @@ void det_lr_step(det_lr_scheduler *s)
     remember_rates(s);
 }
 
-void det_lr_step_metric(det_lr_scheduler *s, double metric)
+void det_lr_scheduler_step_metric(det_lr_scheduler *s, double metric)
 {
     if (!s || tape_failed()) return;
     if (!s->rule->on_metric) {
-        det_raise(DET_EINVAL, "%s takes no metric: det_lr_step", s->rule->name);
+        det_raise(DET_EINVAL, "%s takes no metric: det_lr_scheduler_step", s->rule->name);
         return;
     }
     s->last_epoch++;
@@ -131,29 +131,29 @@ void det_lr_step_metric(det_lr_scheduler *s, double metric)
     remember_rates(s);
 }
 
-bool det_lr_wants_metric(const det_lr_scheduler *s)
+bool det_lr_scheduler_wants_metric(const det_lr_scheduler *s)
 {
     return s && s->rule->on_metric;
 }
 
-det_optimizer *det_lr_optimizer(const det_lr_scheduler *s)
+det_optimizer *det_lr_scheduler_optimizer(const det_lr_scheduler *s)
 {
     return s ? s->opt : NULL;
 }
 
-int64_t det_lr_updates(const det_lr_scheduler *s)
+int64_t det_lr_scheduler_updates(const det_lr_scheduler *s)
 {
     return s ? s->last_epoch : -1;
 }
 
-double det_lr_last(const det_lr_scheduler *s, int group)
+double det_lr_scheduler_last(const det_lr_scheduler *s, int group)
 {
     return s && group >= 0 && group < s->n_groups ? s->last_lr[group] : NAN;
 }
 
 // --- state
 
-det_value *det_lr_state_dict(const det_lr_scheduler *s)
+det_value *det_lr_scheduler_state_dict(const det_lr_scheduler *s)
 {
     if (!s) return NULL;
     det_value *dict = det_value_dict();
@@ -171,10 +171,10 @@ static int load(det_lr_scheduler *s, const det_value *state, bool commit, det_er
     return rc;
 }
 
-int det_lr_load_state_dict(det_lr_scheduler *s, const det_value *state, det_err *err)
+int det_lr_scheduler_load_state_dict(det_lr_scheduler *s, const det_value *state, det_err *err)
 {
     if (!s) return det_fail(err, DET_EINVAL, "load_state_dict: the schedule is NULL");
-    if (det_value_kind(state) != DET_V_DICT)
+    if (det_value_kind(state) != DET_KIND_DICT)
         return det_fail(err, DET_EINVAL, "%s state dict: wants a dict, got %s", s->rule->name,
                         det_kind_name(det_value_kind(state)));
     if (load(s, state, false, err)) return det_wrap(err, "%s state dict", s->rule->name);

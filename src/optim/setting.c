@@ -146,7 +146,7 @@ void settings_save(const struct setting *table, const void *at, int n_groups, de
 int value_as_count(const det_value *v, int64_t *out, det_err *err)
 {
     double real = 0;
-    if (det_value_kind(v) == DET_V_INT) return det_value_as_int(v, out, err);
+    if (det_value_kind(v) == DET_KIND_INT) return det_value_as_int(v, out, err);
     int rc = det_value_as_float(v, &real, err);
     if (rc) return rc;
     if (real != floor(real) || fabs(real) > 0x1p53)

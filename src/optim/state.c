@@ -80,7 +80,7 @@ static int load_step(const det_value *v, int64_t *step, det_err *err)
 static int load_tensor(const struct optim_kind *kind, struct group *g, int i, int state,
                        const det_value *v, bool commit, det_err *err)
 {
-    if (det_value_kind(v) == DET_V_NONE) return 0; // or missing
+    if (det_value_kind(v) == DET_KIND_NONE) return 0; // or missing
     det_tensor *from = det_value_as_tensor(v);
     char have[96], want[96];
     if (!from)

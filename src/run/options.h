@@ -10,7 +10,7 @@ struct run_options {
     const char *code_dir;            // where the module is
     const struct exp_config *config; // NULL: none
     const struct doc *hparams;       // NULL: none
-    det_length length;               // DET_UNSET: that of the configuration
+    det_length length;               // DET_UNIT_UNSET: that of the configuration
     bool resume, test_mode;
     uint64_t seed; // 0: not given
     int slots;     // ranks to start; 1: this process trains

@@ -12,7 +12,7 @@ struct interpolate_attr {
 static int interpolate_infer(struct node *n)
 {
     const struct interpolate_attr *a = NODE_ATTR(n, struct interpolate_attr);
-    if (a->mode != DET_NEAREST && a->mode != DET_BILINEAR)
+    if (a->mode != DET_INTERPOLATION_NEAREST && a->mode != DET_INTERPOLATION_BILINEAR)
         return node_fail(n, DET_EINVAL, "mode %lld; wants nearest or bilinear", (long long)a->mode);
     return resample_infer(n, a->size[0], a->size[1], 1);
 }
@@ -47,7 +47,8 @@ static int64_t linear_taps(const struct axis *a, int64_t o, int64_t *first, doub
 
 static axis_fn taps_of(const struct node *n)
 {
-    return NODE_ATTR(n, struct interpolate_attr)->mode == DET_NEAREST ? nearest_tap : linear_taps;
+    return NODE_ATTR(n, struct interpolate_attr)->mode == DET_INTERPOLATION_NEAREST ? nearest_tap
+                                                                                    : linear_taps;
 }
 
 static int interpolate_forward(struct node *n)
@@ -87,7 +88,7 @@ det_tensor *det_interpolate(det_tensor *x, int64_t out_h, int64_t out_w, det_int
                             bool align_corners)
 {
     struct interpolate_attr a = {{out_h, out_w}, mode, align_corners};
-    bool picks_bytes = x && x->dtype == DET_U8 && mode == DET_NEAREST; // they fit f32
+    bool picks_bytes = x && x->dtype == DET_U8 && mode == DET_INTERPOLATION_NEAREST; // they fit f32
     if (picks_bytes) return det_to(OP_APPLY(&op_interpolate, a, det_to(x, DET_F32)), DET_U8);
     return OP_APPLY(&op_interpolate, a, x);
 }

@@ -37,7 +37,7 @@ static int loss_infer_as(struct node *n, enum loss_id id)
     a->id = id;
     if (!dtype_is_float(dtype))
         return node_fail(n, DET_EDTYPE, "input is %s, wants floats", det_dtype_name(dtype));
-    if (a->reduction < DET_MEAN || a->reduction > DET_NONE)
+    if (a->reduction < DET_REDUCTION_MEAN || a->reduction > DET_REDUCTION_NONE)
         return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
     if ((id == LOSS_smooth_l1 || id == LOSS_huber) && !(a->p > 0))
         return node_fail(n, DET_EINVAL, "beta is %g, wants more than 0", a->p);
@@ -46,7 +46,7 @@ static int loss_infer_as(struct node *n, enum loss_id id)
                          TENSOR_TEXT(n->in[0]), TENSOR_TEXT(n->in[1]));
     int64_t shape[DET_MAX_DIMS];
     int ndim, rc = node_broadcast(n, 2, shape, &ndim);
-    return rc ? rc : node_out(n, dtype, shape, a->reduction == DET_NONE ? ndim : 0);
+    return rc ? rc : node_out(n, dtype, shape, a->reduction == DET_REDUCTION_NONE ? ndim : 0);
 }
 
 // (64, 1) and (64,) make (64, 64): every element is compared with every other one.
@@ -109,7 +109,8 @@ static int operands_init(struct operands *o, const struct node *n)
     if (!as_they_are)
         warn_of_broadcast(n->op->name, x, t, a->place);
     else // in any order, if it is the same for both and nobody sees it
-        as_they_are = a->reduction != DET_NONE && same_strides(x, t) && tensor_is_dense(x);
+        as_they_are =
+            a->reduction != DET_REDUCTION_NONE && same_strides(x, t) && tensor_is_dense(x);
     *o = as_they_are ? (struct operands){tensor_ref(x), tensor_ref(t)} : operands_expanded(x, t);
     return o->x && o->t ? 0 : DET_ENOMEM;
 }
@@ -239,10 +240,11 @@ static int loss_forward(struct node *n)
         struct loss_job j = {.id = a->id, .dtype = (det_dtype)o.x->dtype};
         j.all = (struct loss_block){.n = o.x->numel, .x = o.x->data, .t = o.t->data, .p = a->p};
         double total;
-        if (a->reduction == DET_NONE)
+        if (a->reduction == DET_REDUCTION_NONE)
             rc = loss_each(&j, n->out[0]);
         else if (!(rc = run_sum(&j, &total)))
-            ew_fill(n->out[0], a->reduction == DET_MEAN ? total / (double)j.all.n : total);
+            ew_fill(n->out[0],
+                    a->reduction == DET_REDUCTION_MEAN ? total / (double)j.all.n : total);
     }
     operands_done(&o);
     return rc;
@@ -269,8 +271,8 @@ static int loss_backward(struct node *n)
     if (!rc) {
         struct loss_job j = {.id = a->id, .dtype = (det_dtype)o.x->dtype};
         j.all = (struct loss_block){.n = o.x->numel, .x = o.x->data, .t = o.t->data, .p = a->p};
-        j.all.scale = a->reduction == DET_MEAN ? 1 / (double)j.all.n : 1;
-        if (a->reduction == DET_NONE)
+        j.all.scale = a->reduction == DET_REDUCTION_MEAN ? 1 / (double)j.all.n : 1;
+        if (a->reduction == DET_REDUCTION_NONE)
             j.all.g = g->data;
         else
             j.all.scale *= det_item(g);
@@ -355,8 +357,8 @@ static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t,
 
 static det_tensor *reduced(det_tensor *each, det_reduction r)
 {
-    if (r == DET_NONE) return each;
-    return r == DET_SUM ? det_sum(each) : det_mean(each);
+    if (r == DET_REDUCTION_NONE) return each;
+    return r == DET_REDUCTION_SUM ? det_sum(each) : det_mean(each);
 }
 
 det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
@@ -411,7 +413,7 @@ det_tensor *det_bce_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     if (!o.weight) return loss_call(&op_bce_loss, x, t, &o, 0);
     if (!weight_fits("bce_loss", "weight", o.weight, x)) return NULL;
-    det_loss_opts each = {.reduction = DET_NONE};
+    det_loss_opts each = {.reduction = DET_REDUCTION_NONE};
     return weighted(loss_call(&op_bce_loss, x, t, &each, 0), &o);
 }
 
@@ -427,7 +429,7 @@ static det_tensor *bce_of_positives(det_tensor *x, det_tensor *t, det_tensor *po
 
 det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
-    det_loss_opts each = {.reduction = DET_NONE};
+    det_loss_opts each = {.reduction = DET_REDUCTION_NONE};
     if (!weight_fits("bce_with_logits_loss", "weight", o.weight, x) ||
         !weight_fits("bce_with_logits_loss", "pos_weight", o.pos_weight, x))
         return NULL;
@@ -449,7 +451,7 @@ det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
     }
     if (!o.batch_mean) return loss_call(op, x, t, &o, 0);
     double batch = x && x->ndim ? (double)x->shape[0] : 1;
-    o.reduction = DET_SUM;
+    o.reduction = DET_REDUCTION_SUM;
     return det_div_scalar(loss_call(op, x, t, &o, 0), batch);
 }
 

@@ -56,11 +56,12 @@ static int nll_infer_as(struct node *n, bool logits)
     if (w && w->dtype != x->dtype)
         return node_fail(n, DET_EDTYPE, "input is %s, weight %s; both must be of one type",
                          det_dtype_name((det_dtype)x->dtype), det_dtype_name((det_dtype)w->dtype));
-    if (a->reduction < DET_MEAN || a->reduction > DET_NONE)
+    if (a->reduction < DET_REDUCTION_MEAN || a->reduction > DET_REDUCTION_NONE)
         return node_fail(n, DET_EINVAL, "no reduction %lld", (long long)a->reduction);
     if (!(a->label_smoothing >= 0 && a->label_smoothing <= 1))
         return node_fail(n, DET_EINVAL, "label_smoothing is %g, wants 0 .. 1", a->label_smoothing);
-    return node_out(n, (det_dtype)x->dtype, t->shape, a->reduction == DET_NONE ? t->ndim : 0);
+    return node_out(n, (det_dtype)x->dtype, t->shape,
+                    a->reduction == DET_REDUCTION_NONE ? t->ndim : 0);
 }
 
 // --- rows, targets and weights as plain arrays
@@ -191,10 +192,11 @@ static int nll_rows(struct node *n, const struct nll *l)
         }
         total += loss;
         a->total_weight += w;
-        if (a->reduction == DET_NONE) set(out->data, l->dtype, r, loss);
+        if (a->reduction == DET_REDUCTION_NONE) set(out->data, l->dtype, r, loss);
     }
-    if (a->reduction == DET_NONE) return 0;
-    set(out->data, l->dtype, 0, a->reduction == DET_MEAN ? total / a->total_weight : total);
+    if (a->reduction == DET_REDUCTION_NONE) return 0;
+    set(out->data, l->dtype, 0,
+        a->reduction == DET_REDUCTION_MEAN ? total / a->total_weight : total);
     return 0;
 }
 
@@ -315,8 +317,8 @@ static int nll_backward(struct node *n)
     int rc = gx && g ? nll_open(&l, n) : DET_ENOMEM;
     if (!rc) rc = rows_write(&out, gx, class_dim(gx), l.dtype);
     if (!rc) {
-        l.scale = a->reduction == DET_MEAN ? 1 / a->total_weight : 1;
-        if (a->reduction == DET_NONE)
+        l.scale = a->reduction == DET_REDUCTION_MEAN ? 1 / a->total_weight : 1;
+        if (a->reduction == DET_REDUCTION_NONE)
             l.g = g->data;
         else
             l.scale *= det_item(g);
@@ -434,8 +436,8 @@ static det_tensor *soft_cross_entropy(det_tensor *x, det_tensor *t, const det_lo
     det_tensor *each = det_mul(det_log_softmax(x, dim), t);
     if (o->weight) each = det_mul(each, det_reshape(o->weight, shape, x->ndim));
     each = det_neg(det_sum_over(each, DET_DIMS(dim), false));
-    if (o->reduction == DET_NONE) return each;
-    return o->reduction == DET_SUM ? det_sum(each) : det_mean(each);
+    if (o->reduction == DET_REDUCTION_NONE) return each;
+    return o->reduction == DET_REDUCTION_SUM ? det_sum(each) : det_mean(each);
 }
 
 det_tensor *det_cross_entropy_with(det_tensor *input, det_tensor *target, det_loss_opts o)

@@ -41,38 +41,38 @@ static det_value *value_new(det_kind kind)
 
 static bool is_container(const det_value *v)
 {
-    return v && v->kind >= DET_V_LIST;
+    return v && v->kind >= DET_KIND_LIST;
 }
 
 det_value *det_value_none(void)
 {
-    return value_new(DET_V_NONE);
+    return value_new(DET_KIND_NONE);
 }
 
 det_value *det_value_bool(bool b)
 {
-    det_value *v = value_new(DET_V_BOOL);
+    det_value *v = value_new(DET_KIND_BOOL);
     v->b = b;
     return v;
 }
 
 det_value *det_value_int(int64_t i)
 {
-    det_value *v = value_new(DET_V_INT);
+    det_value *v = value_new(DET_KIND_INT);
     v->i = i;
     return v;
 }
 
 det_value *det_value_float(double f)
 {
-    det_value *v = value_new(DET_V_FLOAT);
+    det_value *v = value_new(DET_KIND_FLOAT);
     v->f = f;
     return v;
 }
 
 det_value *det_value_strn(const char *s, size_t n)
 {
-    det_value *v = value_new(DET_V_STR);
+    det_value *v = value_new(DET_KIND_STR);
     v->s = xstrndup(s, n);
     return v;
 }
@@ -85,31 +85,31 @@ det_value *det_value_str(const char *s)
 det_value *det_value_tensor(det_tensor *t)
 {
     if (!t) return NULL;
-    det_value *v = value_new(DET_V_TENSOR);
+    det_value *v = value_new(DET_KIND_TENSOR);
     v->t = det_ref(t);
     return v;
 }
 
 det_value *det_value_list(void)
 {
-    return value_new(DET_V_LIST);
+    return value_new(DET_KIND_LIST);
 }
 
 det_value *det_value_tuple(void)
 {
-    return value_new(DET_V_TUPLE);
+    return value_new(DET_KIND_TUPLE);
 }
 
 det_value *det_value_dict(void)
 {
-    return value_new(DET_V_DICT);
+    return value_new(DET_KIND_DICT);
 }
 
 void det_value_free(det_value *v)
 {
     if (!v) return;
-    if (v->kind == DET_V_STR) free(v->s);
-    if (v->kind == DET_V_TENSOR) det_unref(v->t);
+    if (v->kind == DET_KIND_STR) free(v->s);
+    if (v->kind == DET_KIND_TENSOR) det_unref(v->t);
     for (int i = 0; is_container(v) && i < v->c.n; i++) {
         free(v->c.items[i].key);
         det_value_free(v->c.items[i].value);
@@ -134,7 +134,7 @@ static struct item *item_add(det_value *v)
 
 det_value *det_value_push(det_value *list, det_value *item)
 {
-    bool ok = list && (list->kind == DET_V_LIST || list->kind == DET_V_TUPLE);
+    bool ok = list && (list->kind == DET_KIND_LIST || list->kind == DET_KIND_TUPLE);
     if (!ok) {
         det_value_free(item);
         return NULL;
@@ -171,7 +171,7 @@ static int *slot_find(const det_value *dict, const char *key, int64_t number)
 
 static struct item *item_find(const det_value *dict, const char *key, int64_t number)
 {
-    if (!dict || dict->kind != DET_V_DICT) return NULL;
+    if (!dict || dict->kind != DET_KIND_DICT) return NULL;
     if (dict->c.n_slots) {
         int place = *slot_find(dict, key, number);
         return place ? &dict->c.items[place - 1] : NULL;
@@ -198,7 +198,7 @@ static void index_newest(det_value *dict)
 
 static det_value *item_set(det_value *dict, const char *key, int64_t number, det_value *value)
 {
-    if (!dict || dict->kind != DET_V_DICT) {
+    if (!dict || dict->kind != DET_KIND_DICT) {
         det_value_free(value);
         return NULL;
     }
@@ -228,8 +228,8 @@ det_value *det_value_set_int(det_value *dict, int64_t key, det_value *item)
 
 static det_value *leaf_copy(const det_value *v, bool clone)
 {
-    if (v->kind == DET_V_STR) return det_value_str(v->s);
-    if (v->kind == DET_V_TENSOR) return det_value_tensor(clone ? det_clone(v->t) : v->t);
+    if (v->kind == DET_KIND_STR) return det_value_str(v->s);
+    if (v->kind == DET_KIND_TENSOR) return det_value_tensor(clone ? det_clone(v->t) : v->t);
     det_value *copy = value_new(v->kind);
     *copy = *v;
     return copy;
@@ -242,7 +242,7 @@ static det_value *copy_tree(const det_value *v, bool clone)
     for (int i = 0; i < v->c.n; i++) {
         const struct item *item = &v->c.items[i];
         det_value *value = copy_tree(item->value, clone);
-        if (v->kind != DET_V_DICT)
+        if (v->kind != DET_KIND_DICT)
             det_value_push(copy, value);
         else if (item->key)
             det_value_set(copy, item->key, value);
@@ -264,7 +264,7 @@ det_value *value_clone(const det_value *v)
 
 det_kind det_value_kind(const det_value *v)
 {
-    return v ? v->kind : DET_V_NONE;
+    return v ? v->kind : DET_KIND_NONE;
 }
 
 const char *det_kind_name(det_kind kind)
@@ -298,7 +298,7 @@ det_value *det_value_get_int(const det_value *dict, int64_t key)
 
 const char *det_value_key(const det_value *dict, int index, int64_t *number)
 {
-    bool ok = dict && dict->kind == DET_V_DICT && index >= 0 && index < dict->c.n;
+    bool ok = dict && dict->kind == DET_KIND_DICT && index >= 0 && index < dict->c.n;
     if (number) *number = ok ? dict->c.items[index].number : 0;
     return ok ? dict->c.items[index].key : NULL;
 }
@@ -311,14 +311,14 @@ static int wrong_kind(const det_value *v, const char *wanted, det_err *err)
 
 int det_value_as_bool(const det_value *v, bool *out, det_err *err)
 {
-    if (det_value_kind(v) != DET_V_BOOL) return wrong_kind(v, "a bool", err);
+    if (det_value_kind(v) != DET_KIND_BOOL) return wrong_kind(v, "a bool", err);
     *out = v->b;
     return 0;
 }
 
 int det_value_as_int(const det_value *v, int64_t *out, det_err *err)
 {
-    if (det_value_kind(v) != DET_V_INT) return wrong_kind(v, "an int", err);
+    if (det_value_kind(v) != DET_KIND_INT) return wrong_kind(v, "an int", err);
     *out = v->i;
     return 0;
 }
@@ -326,19 +326,19 @@ int det_value_as_int(const det_value *v, int64_t *out, det_err *err)
 int det_value_as_float(const det_value *v, double *out, det_err *err)
 {
     det_kind kind = det_value_kind(v);
-    if (kind != DET_V_FLOAT && kind != DET_V_INT) return wrong_kind(v, "a number", err);
-    *out = kind == DET_V_INT ? (double)v->i : v->f;
+    if (kind != DET_KIND_FLOAT && kind != DET_KIND_INT) return wrong_kind(v, "a number", err);
+    *out = kind == DET_KIND_INT ? (double)v->i : v->f;
     return 0;
 }
 
 int det_value_as_str(const det_value *v, const char **out, det_err *err)
 {
-    if (det_value_kind(v) != DET_V_STR) return wrong_kind(v, "a string", err);
+    if (det_value_kind(v) != DET_KIND_STR) return wrong_kind(v, "a string", err);
     *out = v->s;
     return 0;
 }
 
 det_tensor *det_value_as_tensor(const det_value *v)
 {
-    return det_value_kind(v) == DET_V_TENSOR ? v->t : NULL;
+    return det_value_kind(v) == DET_KIND_TENSOR ? v->t : NULL;
 }

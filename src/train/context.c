@@ -105,9 +105,9 @@ det_lr_scheduler *det_wrap_lr_scheduler(det_context *ctx, det_lr_scheduler *sche
     if (!find_optimizer(ctx, engine->lr_optimizer(schedule)))
         det_raise(DET_ESTATE, "det_wrap_lr_scheduler: wrap its optimizer first "
                               "(det_wrap_optimizer)");
-    else if (mode != DET_MANUAL_STEP && engine->lr_wants_metric(schedule))
+    else if (mode != DET_STEP_MANUAL && engine->lr_wants_metric(schedule))
         det_raise(DET_EINVAL, "det_wrap_lr_scheduler: a schedule that wants a metric needs "
-                              "DET_MANUAL_STEP and det_lr_step_metric");
+                              "DET_STEP_MANUAL and det_lr_scheduler_step_metric");
     return schedule;
 }
 

@@ -12,9 +12,9 @@ struct host_cluster {
     struct host host;   // first
     struct host *local; // does what the options say
     det_core *core;
-    det_op *op;      // NULL: none yet
-    bool is_reached; // but the master does not know
-    double metric;   // then: what came out
+    det_search_op *op; // NULL: none yet
+    bool is_reached;   // but the master does not know
+    double metric;     // then: what came out
 };
 
 static struct host_cluster *cluster(struct host *h)
@@ -28,19 +28,19 @@ static int tell_reached(struct host_cluster *c, det_err *err)
 {
     if (!c->is_reached) return 0;
     c->is_reached = false;
-    return det_op_complete(c->op, c->metric, err);
+    return det_search_op_complete(c->op, c->metric, err);
 }
 
 // Units of no name are batches, as in configurations.
-static int length_of(const det_op *op, det_length *out, det_err *err)
+static int length_of(const det_search_op *op, det_length *out, det_err *err)
 {
     int64_t n;
-    if (!det_op_batches(op, &n, NULL)) {
+    if (!det_search_op_batches(op, &n, NULL)) {
         *out = det_batches(n);
-    } else if (!det_op_epochs(op, &n, NULL)) {
+    } else if (!det_search_op_epochs(op, &n, NULL)) {
         *out = det_epochs(n);
     } else {
-        int rc = det_op_records(op, &n, err);
+        int rc = det_search_op_records(op, &n, err);
         if (rc) return rc;
         *out = det_records(n);
     }
@@ -51,7 +51,7 @@ static int next_length(struct host *h, det_length *out, det_err *err)
 {
     struct host_cluster *c = cluster(h);
     int rc = tell_reached(c, err);
-    if (!rc) rc = det_core_next_op(c->core, &c->op, err);
+    if (!rc) rc = det_core_next_search_op(c->core, &c->op, err);
     return rc == 1 ? length_of(c->op, out, err) : rc;
 }
 
@@ -85,7 +85,8 @@ static int send_training(struct host_cluster *c, const det_report *r, det_err *e
 {
     int rc = send_metrics(c->core, r, det_core_report_training_metrics, err);
     if (rc) return rc;
-    return det_op_report_progress(c->op, r->progress * (double)det_op_length(c->op), err);
+    return det_search_op_report_progress(c->op, r->progress * (double)det_search_op_length(c->op),
+                                         err);
 }
 
 static int report(struct host *h, const det_report *r, det_err *err)

@@ -213,22 +213,22 @@ int64_t metrics_find_nan(const det_metrics *m, int *column)
 
 // --- reducing
 
-double reduce_values(det_reduce kind, const double *values, const double *weights, int64_t n,
+double reduce_values(det_combine kind, const double *values, const double *weights, int64_t n,
                      int64_t stride)
 {
     double sum = 0, weight = 0, best = n ? values[0] : NAN;
     for (int64_t i = 0; i < n; i++) {
         double v = values[i * stride], w = weights ? weights[i] : 1;
-        sum += kind == DET_REDUCE_AVG ? w * v : v;
+        sum += kind == DET_COMBINE_AVG ? w * v : v;
         weight += w;
         // A NaN is worth knowing: it is the minimum and the maximum.
-        if (isnan(v) || (kind == DET_REDUCE_MAX ? v > best : v < best)) best = v;
+        if (isnan(v) || (kind == DET_COMBINE_MAX ? v > best : v < best)) best = v;
     }
     switch (kind) {
-    case DET_REDUCE_SUM:
+    case DET_COMBINE_SUM:
         return sum;
-    case DET_REDUCE_MIN:
-    case DET_REDUCE_MAX:
+    case DET_COMBINE_MIN:
+    case DET_COMBINE_MAX:
         return best;
     default:
         return sum / weight;
@@ -250,7 +250,7 @@ void metrics_reduce(const det_metrics *m, metrics_kind_fn kind_of, void *user, d
 {
     metrics_clear(out);
     for (int i = 0; i < m->n_columns; i++) {
-        det_reduce kind = kind_of ? kind_of(user, m->columns[i].name) : DET_REDUCE_AVG;
+        det_combine kind = kind_of ? kind_of(user, m->columns[i].name) : DET_COMBINE_AVG;
         double value = reduce_values(kind, m->values + i, NULL, m->n_rows, m->n_columns);
         set_number(out, m->columns[i].name, value);
     }

@@ -21,7 +21,7 @@ det_tensor *metrics_loss(const det_metrics *m);
 int metrics_find(const det_metrics *m, const char *name);
 
 // Out becomes one row: of each column its reduction, as kind_of says; NULL: averages.
-typedef det_reduce (*metrics_kind_fn)(void *user, const char *name);
+typedef det_combine (*metrics_kind_fn)(void *user, const char *name);
 void metrics_reduce(const det_metrics *m, metrics_kind_fn kind_of, void *user, det_metrics *out);
 
 // Adds the columns of from to a table of one row; those of the same name are replaced.
@@ -31,5 +31,5 @@ void metrics_add_all(det_metrics *m, const det_metrics *from);
 int64_t metrics_find_nan(const det_metrics *m, int *column);
 
 // One value from several: averages are weighted. weights NULL: all 1.
-double reduce_values(det_reduce kind, const double *values, const double *weights, int64_t n,
+double reduce_values(det_combine kind, const double *values, const double *weights, int64_t n,
                      int64_t stride);

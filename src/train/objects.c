@@ -194,7 +194,7 @@ static int load_gradients(det_context *ctx, const det_value *tree, det_err *err)
     int rc = 0;
     for (int i = 0; !rc && i < MIN(det_value_len(all), ctx->n_models); i++) {
         const det_value *grads = det_value_at(all, i);
-        if (det_value_kind(grads) == DET_V_NONE) continue;
+        if (det_value_kind(grads) == DET_KIND_NONE) continue;
         rc = ctx->setup.engine->grads_load(ctx->models[i], grads, err);
         if (rc) det_wrap(err, "model %d", i);
     }

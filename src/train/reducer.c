@@ -14,7 +14,7 @@ struct det_reducer {
     void *self;
     det_reducer_opts opts;
 
-    det_reduce_fn fn; // NULL: not by function
+    det_reducer_fn fn; // NULL: not by function
     void *fn_user;
     double *values;
     int64_t n, cap;
@@ -163,7 +163,7 @@ det_reducer *det_wrap_reducer_with(det_context *ctx, const char *name, const det
     return r;
 }
 
-det_reducer *det_wrap_reducer_fn_with(det_context *ctx, const char *name, det_reduce_fn fn,
+det_reducer *det_wrap_reducer_fn_with(det_context *ctx, const char *name, det_reducer_fn fn,
                                       void *user, det_reducer_opts opts)
 {
     if (!name || !fn) {

@@ -153,9 +153,9 @@ void setup_context(struct context_setup *setup, const struct exp_config *cfg)
 static det_length from_length(struct length length)
 {
     static const det_unit units[] = {
-        [LENGTH_BATCHES] = DET_BATCHES, [LENGTH_RECORDS] = DET_RECORDS,
-        [LENGTH_EPOCHS] = DET_EPOCHS,   [LENGTH_UNITS] = DET_BATCHES,
-        [LENGTH_TIME] = DET_UNSET,
+        [LENGTH_BATCHES] = DET_UNIT_BATCHES, [LENGTH_RECORDS] = DET_UNIT_RECORDS,
+        [LENGTH_EPOCHS] = DET_UNIT_EPOCHS,   [LENGTH_UNITS] = DET_UNIT_BATCHES,
+        [LENGTH_TIME] = DET_UNIT_UNSET,
     };
     return (det_length){.unit = units[length.unit], .amount = length.amount};
 }
@@ -163,7 +163,7 @@ static det_length from_length(struct length length)
 // In a configuration a period of 0 is none.
 static det_length period(det_length given, struct length configured)
 {
-    if (given.unit != DET_UNSET || configured.amount < 1) return given;
+    if (given.unit != DET_UNIT_UNSET || configured.amount < 1) return given;
     return from_length(configured);
 }
 
@@ -172,7 +172,7 @@ static void fill_from_config(det_train_opts *opts, const struct exp_config *cfg)
     opts->min_validation_period = period(opts->min_validation_period, cfg->min_validation_period);
     opts->min_checkpoint_period = period(opts->min_checkpoint_period, cfg->min_checkpoint_period);
     opts->max_length = period(opts->max_length, cfg->searcher.max_length);
-    if (opts->reporting_period.unit == DET_UNSET && cfg->scheduling_unit > 0)
+    if (opts->reporting_period.unit == DET_UNIT_UNSET && cfg->scheduling_unit > 0)
         opts->reporting_period = det_batches(cfg->scheduling_unit);
     if (!opts->metric && cfg->searcher.metric) {
         opts->metric = cfg->searcher.metric;
@@ -199,20 +199,21 @@ static const char *default_store(struct arena *arena)
 void setup_opts(struct arena *arena, det_train_opts *opts, const struct exp_config *cfg)
 {
     if (cfg) fill_from_config(opts, cfg);
-    if (opts->reporting_period.unit == DET_UNSET)
+    if (opts->reporting_period.unit == DET_UNIT_UNSET)
         opts->reporting_period = det_batches(REPORTING_BATCHES);
-    bool wants_store = opts->min_checkpoint_period.unit != DET_UNSET &&
-                       opts->min_checkpoint_period.unit != DET_NEVER;
+    bool wants_store = opts->min_checkpoint_period.unit != DET_UNIT_UNSET &&
+                       opts->min_checkpoint_period.unit != DET_UNIT_NEVER;
     if (!opts->checkpoint_dir && wants_store) opts->checkpoint_dir = default_store(arena);
     if (opts->test_mode) opts->max_length = det_batches(1);
 }
 
 int setup_check_length(const det_train_opts *opts, det_err *err)
 {
-    if (opts->max_length.unit == DET_UNSET)
+    if (opts->max_length.unit == DET_UNIT_UNSET)
         return det_fail(err, DET_EINVAL,
                         "max_length is not given, and no configuration has searcher.max_length");
-    if (opts->max_length.unit == DET_NEVER || opts->max_length.at || opts->max_length.amount < 0)
+    if (opts->max_length.unit == DET_UNIT_NEVER || opts->max_length.at ||
+        opts->max_length.amount < 0)
         return det_fail(err, DET_EINVAL,
                         "max_length must be a number of batches, records or "
                         "epochs");

@@ -20,7 +20,7 @@ static uint64_t random_step(const struct training *run)
 // A length in records becomes one in batches.
 static int resolve(const struct training *run, det_length *length, det_err *err)
 {
-    if (length->unit != DET_RECORDS) return 0;
+    if (length->unit != DET_UNIT_RECORDS) return 0;
     int64_t batch = run->engine->loader_batch_size(run->trial->training) * run->ctx->setup.size;
     if (length->at)
         return det_fail(err, DET_EUNSUPPORTED, "a list of counts must be of batches or epochs");
@@ -31,7 +31,7 @@ static int resolve(const struct training *run, det_length *length, det_err *err)
 int64_t training_remaining(const struct training *run)
 {
     const det_length *end = &run->period[BOUNDARY_TRAIN];
-    int64_t done = end->unit == DET_EPOCHS ? run->state.epochs : run->state.batches;
+    int64_t done = end->unit == DET_UNIT_EPOCHS ? run->state.epochs : run->state.batches;
     return MAX(end->amount - done, 0);
 }
 
@@ -40,7 +40,7 @@ double training_progress(const struct training *run)
     const det_length *end = &run->period[BOUNDARY_TRAIN];
     double total = (double)end->amount;
     double done = (double)run->state.batches;
-    if (end->unit == DET_EPOCHS) total *= (double)run->ctx->epoch_length;
+    if (end->unit == DET_UNIT_EPOCHS) total *= (double)run->ctx->epoch_length;
     return total > 0 ? MIN(done / total, 1) : 1;
 }
 
@@ -50,10 +50,10 @@ double training_progress(const struct training *run)
 static bool is_due(const struct training *run, const det_length *period)
 {
     int64_t count = run->state.batches;
-    if (period->unit == DET_EPOCHS) {
+    if (period->unit == DET_UNIT_EPOCHS) {
         if (count % run->ctx->epoch_length) return false;
         count /= run->ctx->epoch_length;
-    } else if (period->unit != DET_BATCHES) {
+    } else if (period->unit != DET_UNIT_BATCHES) {
         return false;
     }
     for (int i = 0; i < period->n_at; i++)
@@ -264,7 +264,7 @@ static int workload(struct training *run, det_err *err)
 static bool is_behind(const struct training *run)
 {
     const det_length *end = &run->period[BOUNDARY_TRAIN];
-    int64_t done = end->unit == DET_EPOCHS ? run->state.epochs : run->state.batches;
+    int64_t done = end->unit == DET_UNIT_EPOCHS ? run->state.epochs : run->state.batches;
     return done > end->amount || (done == end->amount && is_validated(run));
 }
 

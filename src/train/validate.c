@@ -55,11 +55,11 @@ static int merge_rows(struct training *run, int64_t *n_records, det_err *err)
     return rc;
 }
 
-static det_reduce kind_of(void *user, const char *metric)
+static det_combine kind_of(void *user, const char *metric)
 {
     const det_trial *t = user;
     return t->ops->evaluation_reducer ? t->ops->evaluation_reducer(t->self, metric)
-                                      : DET_REDUCE_AVG;
+                                      : DET_COMBINE_AVG;
 }
 
 static int evaluate_by_batch(struct training *run, int64_t *n_records, det_err *err)

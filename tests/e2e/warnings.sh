@@ -16,7 +16,7 @@ det_tensor *program(det_tensor *x)
 
 det_tensor *losses(det_tensor *x, det_tensor *y)
 {
-    det_tensor *loss = det_mse_loss(x, y, .reduction = DET_SUM);
+    det_tensor *loss = det_mse_loss(x, y, .reduction = DET_REDUCTION_SUM);
     return det_add(loss, det_smooth_l1_loss(x, det_mse_loss(x, y), .beta = 0.5));
 }
 

@@ -16,10 +16,10 @@ static det_dataset *pairs(void)
         y[i] = x[i][0] < x[i][1];
     }
     det_tensor *t[] = {det_from(DET_F32, DET_DIMS(N, 2), x), det_from(DET_I64, DET_DIMS(N), y)};
-    return det_data_tensors(t, 2);
+    return det_dataset_tensors(t, 2);
 }
 
-DET_PARTIAL(decay, det_lr_step_lr, 4, 0.5);
+DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 4, 0.5);
 
 static void stop_on(int failed, const det_err *err)
 {

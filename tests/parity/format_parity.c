@@ -109,7 +109,7 @@ static det_value *random_tree(int depth, det_tensor **last)
         char key[16];
         snprintf(key, sizeof key, "key%d", i);
         det_value *item = random_tree(depth + 1, last);
-        if (det_value_kind(v) != DET_V_DICT)
+        if (det_value_kind(v) != DET_KIND_DICT)
             det_value_push(v, item);
         else if (below(3))
             det_value_set(v, key, item);
@@ -172,23 +172,23 @@ static void print_value(const det_value *v)
 {
     static const char *const brackets[] = {"[]", "()", "{}"};
     det_kind kind = det_value_kind(v);
-    if (kind < DET_V_LIST) {
+    if (kind < DET_KIND_LIST) {
         print_scalar(v);
         return;
     }
-    putchar(brackets[kind - DET_V_LIST][0]);
+    putchar(brackets[kind - DET_KIND_LIST][0]);
     for (int i = 0; i < det_value_len(v); i++) {
         int64_t number;
         const char *key = det_value_key(v, i, &number);
         if (key)
             print_text(key);
-        else if (kind == DET_V_DICT)
+        else if (kind == DET_KIND_DICT)
             printf("%lld", (long long)number);
-        if (kind == DET_V_DICT) putchar(':');
+        if (kind == DET_KIND_DICT) putchar(':');
         print_value(det_value_at(v, i));
         putchar(',');
     }
-    putchar(brackets[kind - DET_V_LIST][1]);
+    putchar(brackets[kind - DET_KIND_LIST][1]);
 }
 
 static int make(const char *seed_text, const char *out)

@@ -96,8 +96,8 @@ static void run_eval(det_module *m, const det_value *in, det_tensor **out)
     M(AvgPool2dOptions, run_forward, det_nn_avg_pool2d(3, .stride = 2, .padding = 1, .exclude_padding = true)) \
     M(AdaptiveAvgPool2d, run_forward, det_nn_adaptive_avg_pool2d(3, 2))                             \
     M(AdaptiveMaxPool2d, run_forward, det_nn_adaptive_max_pool2d(2, 3))                             \
-    M(UpsampleNearest, run_forward, det_nn_upsample(2, DET_NEAREST, false))                         \
-    M(UpsampleBilinear, run_forward, det_nn_upsample(3, DET_BILINEAR, true))                        \
+    M(UpsampleNearest, run_forward, det_nn_upsample(2, DET_INTERPOLATION_NEAREST, false))                         \
+    M(UpsampleBilinear, run_forward, det_nn_upsample(3, DET_INTERPOLATION_BILINEAR, true))                        \
     M(BatchNorm1d, run_forward, det_nn_batch_norm1d(6))                                             \
     M(BatchNorm1d3, run_forward, det_nn_batch_norm1d(6, .eps = 1e-3, .momentum = 0.3))              \
     M(BatchNorm2d, run_forward, det_nn_batch_norm2d(6))                                             \
@@ -335,7 +335,7 @@ static double ten = 10;
 
 // clang-format off
 #define SCHEDULES(S)                                                                                \
-    S(StepLR, det_lr_step_lr(opt, 7, 0.5))                                                          \
+    S(StepLR, det_lr_step_decay(opt, 7, 0.5))                                                          \
     S(MultiStepLR, det_lr_multi_step(opt, (int64_t[]){3, 20, 20, 50}, 4, 0.3))                      \
     S(ExponentialLR, det_lr_exponential(opt, 0.97))                                                 \
     S(CosineAnnealingLR, det_lr_cosine_annealing(opt, 30, 0.001))                                   \
@@ -352,9 +352,9 @@ static double ten = 10;
     S(OneCycleLR_plain, det_lr_one_cycle(opt, .max_lr = 0.3, .total_steps = 150, .no_cycle_momentum = true)) \
     S(CyclicLR, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 11))             \
     S(CyclicLR_triangular2, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 8,   \
-      .step_size_down = 5, .mode = DET_TRIANGULAR2, .base_momentum = 0.6, .max_momentum = 0.8))     \
+      .step_size_down = 5, .mode = DET_CYCLIC_TRIANGULAR2, .base_momentum = 0.6, .max_momentum = 0.8))     \
     S(CyclicLR_exp_range, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 8,     \
-      .mode = DET_EXP_RANGE, .gamma = 0.99, .no_cycle_momentum = true))                             \
+      .mode = DET_CYCLIC_EXP_RANGE, .gamma = 0.99, .no_cycle_momentum = true))                             \
     S(ReduceLROnPlateau, det_lr_plateau(opt, .factor = 0.5, .patience = 3, .cooldown = 2))          \
     S(ReduceLROnPlateau_options, det_lr_plateau(opt, .max = true, .threshold = 0.01, .abs_threshold = true, \
       .patience = -1, .min_lr = 0.004, .eps = 0.001))
@@ -397,10 +397,10 @@ static void step_schedule(det_lr_scheduler *s, const det_value *metrics, int ste
 {
     double metric = 0;
     det_value_as_float(det_value_at(metrics, step), &metric, NULL);
-    if (det_lr_wants_metric(s))
-        det_lr_step_metric(s, metric);
+    if (det_lr_scheduler_wants_metric(s))
+        det_lr_scheduler_step_metric(s, metric);
     else
-        det_lr_step(s);
+        det_lr_scheduler_step(s);
 }
 
 // Several schedules on one optimizer with two groups; continues from saved states if there are any.
@@ -424,7 +424,7 @@ static det_value *answer_schedule(const det_value *request)
     load_optimizer(opt, det_value_get(request, "state"));
     det_err err;
     for (int i = 0; i < det_value_len(saved); i++)
-        if (det_lr_load_state_dict(s[i], det_value_at(saved, i), &err))
+        if (det_lr_scheduler_load_state_dict(s[i], det_value_at(saved, i), &err))
             det_raise(err.code, "%s", err.msg);
     det_value *answer = det_value_dict();
     det_value *rates = det_value_set(answer, "rates", det_value_list());
@@ -437,8 +437,8 @@ static det_value *answer_schedule(const det_value *request)
     det_value_set(answer, "state", det_optim_state_dict(opt));
     det_value *states = det_value_set(answer, "saved", det_value_list());
     for (int i = 0; i < n; i++) {
-        det_value_push(states, det_lr_state_dict(s[i]));
-        det_lr_free(s[i]);
+        det_value_push(states, det_lr_scheduler_state_dict(s[i]));
+        det_lr_scheduler_free(s[i]);
     }
     det_optim_free(opt);
     det_module_free(a);

@@ -21,7 +21,7 @@ static int net_init(void *self, det_context *ctx, det_err *err)
     n->model = det_wrap_model(
         ctx, det_nn_sequential(det_nn_linear(6, 10), det_nn_tanh(), det_nn_linear(10, 3)));
     n->opt = det_wrap_optimizer(ctx, det_optim_adam(n->model, .lr = 0.02, .weight_decay = 0.01));
-    det_wrap_lr_scheduler(ctx, det_lr_step_lr(n->opt, 2, 0.5), DET_STEP_EVERY_BATCH, 1);
+    det_wrap_lr_scheduler(ctx, det_lr_step_decay(n->opt, 2, 0.5), DET_STEP_EVERY_BATCH, 1);
     return det_check(err);
 }
 
@@ -57,7 +57,7 @@ static det_loader *net_data(void *self)
 {
     (void)self;
     det_tensor *x = load("x.npy"), *y = load("y.npy");
-    det_dataset *data = det_data_tensors((det_tensor *const[]){x, y}, 2);
+    det_dataset *data = det_dataset_tensors((det_tensor *const[]){x, y}, 2);
     det_unref(x);
     det_unref(y);
     return det_loader_new(data, .batch_size = 4);

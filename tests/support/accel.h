@@ -18,7 +18,7 @@ static inline det_dataset *pairs(int64_t n)
     }
     det_scope_begin();
     det_tensor *t[] = {det_from(DET_F32, DET_DIMS(n, 2), x), det_from(DET_I64, DET_DIMS(n), y)};
-    det_dataset *d = det_data_tensors(t, 2);
+    det_dataset *d = det_dataset_tensors(t, 2);
     det_scope_end();
     return d;
 }

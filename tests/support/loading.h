@@ -46,7 +46,7 @@ static inline det_dataset *counting_dataset(int64_t n, int64_t broken)
 static inline det_dataset *counting_tensors(int64_t n)
 {
     det_tensor *x = det_arange(DET_F32, 0, (double)n, 1), *y = det_arange(DET_I64, 0, (double)n, 1);
-    return det_data_tensors((det_tensor *const[]){x, y}, 2);
+    return det_dataset_tensors((det_tensor *const[]){x, y}, 2);
 }
 
 // What came out of an iterator: the numbers of all samples, and the sizes of the batches.

@@ -21,16 +21,16 @@ static inline bool scalars_equal(const det_value *a, const det_value *b)
     double f, g;
     const char *s, *t;
     switch (det_value_kind(a)) {
-    case DET_V_BOOL:
+    case DET_KIND_BOOL:
         return !det_value_as_bool(a, &p, NULL) && !det_value_as_bool(b, &q, NULL) && p == q;
-    case DET_V_INT:
+    case DET_KIND_INT:
         return !det_value_as_int(a, &i, NULL) && !det_value_as_int(b, &j, NULL) && i == j;
-    case DET_V_FLOAT:
+    case DET_KIND_FLOAT:
         return !det_value_as_float(a, &f, NULL) && !det_value_as_float(b, &g, NULL) &&
                !memcmp(&f, &g, sizeof f);
-    case DET_V_STR:
+    case DET_KIND_STR:
         return !det_value_as_str(a, &s, NULL) && !det_value_as_str(b, &t, NULL) && !strcmp(s, t);
-    case DET_V_TENSOR:
+    case DET_KIND_TENSOR:
         return tensors_equal(det_value_as_tensor(a), det_value_as_tensor(b));
     default:
         return true;

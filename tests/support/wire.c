@@ -50,31 +50,31 @@ void wire_write(FILE *out, const det_value *v)
     double f = 0;
     const char *s = "";
     switch (det_value_kind(v)) {
-    case DET_V_NONE:
+    case DET_KIND_NONE:
         fprintf(out, "N\n");
         break;
-    case DET_V_BOOL:
+    case DET_KIND_BOOL:
         det_value_as_bool(v, &b, NULL), fprintf(out, "B %d\n", b);
         break;
-    case DET_V_INT:
+    case DET_KIND_INT:
         det_value_as_int(v, &i, NULL), fprintf(out, "I %lld\n", (long long)i);
         break;
-    case DET_V_FLOAT:
+    case DET_KIND_FLOAT:
         det_value_as_float(v, &f, NULL), fprintf(out, "F %a\n", f);
         break;
-    case DET_V_STR:
+    case DET_KIND_STR:
         det_value_as_str(v, &s, NULL), write_str(out, s);
         break;
-    case DET_V_TENSOR:
+    case DET_KIND_TENSOR:
         write_tensor(out, det_value_as_tensor(v));
         break;
-    case DET_V_LIST:
+    case DET_KIND_LIST:
         write_items(out, v, 'L');
         break;
-    case DET_V_TUPLE:
+    case DET_KIND_TUPLE:
         write_items(out, v, 'U');
         break;
-    case DET_V_DICT:
+    case DET_KIND_DICT:
         write_items(out, v, 'D');
         break;
     }

@@ -27,9 +27,9 @@ static int n_lines_with(const char *what)
 
 static double script[8];
 
-static det_batch_output scripted_eval(det_accel *t, const det_value *batch)
+static det_accel_batch_output scripted_eval(det_accel *t, const det_value *batch)
 {
-    det_batch_output out = det_accel_default.calculate_eval_batch_loss(t, batch);
+    det_accel_batch_output out = det_accel_default.calculate_eval_batch_loss(t, batch);
     int64_t epoch = det_run_history_current_epoch(det_accel_run_history(t));
     out.loss = det_scalar(script[epoch - 1]);
     return out;
@@ -120,9 +120,9 @@ static void test_early_stopping__names_a_missing_metric(void **state)
 
 // --- NaN
 
-static det_batch_output infinite_at_second(det_accel *t, const det_value *batch)
+static det_accel_batch_output infinite_at_second(det_accel *t, const det_value *batch)
 {
-    det_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
+    det_accel_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
     if (det_accel_step(t) == 1) out.loss = det_mul_scalar(out.loss, INFINITY);
     return out;
 }
@@ -241,7 +241,7 @@ static void assert_batches(det_accel_callback *c, int64_t n_train, int64_t n_eva
     assert_int_equal(seen_train, n_train);
     assert_int_equal(seen_eval, n_eval);
     assert_int_equal(det_accel_updates(t), (n_train + 2) / 3);
-    assert_int_equal(det_accel_run_config(t)->num_update_steps_per_epoch, 2);
+    assert_int_equal(det_accel_get_run_config(t)->num_update_steps_per_epoch, 2);
     det_accel_free(t);
     det_dataset_free(train);
     det_dataset_free(eval);
@@ -487,7 +487,8 @@ static void test_training_state__is_saved_by_steps(void **state)
     assert_files(dir, names, (bool[]){false, true, false, true, false, false}, 6);
 }
 
-DET_PARTIAL(wsd, det_lr_wsd, .total_steps = 8, .decay_phase_ratio = 0.25, .num_checkpoints = 2);
+DET_ACCEL_PARTIAL(wsd, det_lr_wsd, .total_steps = 8, .decay_phase_ratio = 0.25,
+                  .num_checkpoints = 2);
 
 static void test_wsd_checkpoint__saves_around_decays(void **state)
 {

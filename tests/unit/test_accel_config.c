@@ -2,12 +2,12 @@
 #include "accel/accel.h"
 #include "support/accel.h"
 
-static det_run_config config(int64_t batches, int processes, det_accel_train_opts asked)
+static det_accel_run_config config(int64_t batches, int processes, det_accel_train_opts asked)
 {
-    det_run_config c = {.train_dataloader_len = batches,
-                        .num_processes = processes,
-                        .train_per_device_batch_size = 8,
-                        .eval_per_device_batch_size = 8};
+    det_accel_run_config c = {.train_dataloader_len = batches,
+                              .num_processes = processes,
+                              .train_per_device_batch_size = 8,
+                              .eval_per_device_batch_size = 8};
     run_config_resolve(&c, &asked);
     return c;
 }
@@ -15,7 +15,7 @@ static det_run_config config(int64_t batches, int processes, det_accel_train_opt
 static void test_run_config__counts_updates(void **state)
 {
     (void)state;
-    det_run_config c = config(20, 4, (det_accel_train_opts){.num_epochs = 300});
+    det_accel_run_config c = config(20, 4, (det_accel_train_opts){.num_epochs = 300});
     assert_int_equal(c.num_update_steps_per_epoch, 80);
     assert_int_equal(c.num_local_update_steps_per_epoch, 20);
     assert_int_equal(c.max_num_train_steps, 24001);
@@ -32,7 +32,7 @@ static void test_run_config__counts_updates(void **state)
 static void test_run_config__takes_the_smaller_limit(void **state)
 {
     (void)state;
-    det_run_config c =
+    det_accel_run_config c =
         config(10, 1, (det_accel_train_opts){.num_epochs = 5, .max_num_train_steps = 17});
     assert_int_equal(c.num_epochs, 2);
     assert_int_equal(c.max_num_train_steps, 17);
@@ -46,7 +46,7 @@ static void test_run_config__scales_losses(void **state)
 {
     (void)state;
     det_accel_train_opts asked = {.num_epochs = 1, .gradient_accumulation_steps = 2};
-    det_run_config many = config(20, 4, asked), one = config(20, 1, asked);
+    det_accel_run_config many = config(20, 4, asked), one = config(20, 1, asked);
     assert_near(run_config_loss_factor(&many, 2, false), 0.5, 0);
     assert_near(run_config_loss_factor(&many, 2, true), 2, 0);
     assert_near(run_config_loss_factor(&one, 2, false), 0.5, 0);
@@ -56,7 +56,7 @@ static void test_run_config__scales_losses(void **state)
 
 static const char *eval_warning(int64_t n_samples, det_err *err)
 {
-    det_run_config c = config(1, 4, (det_accel_train_opts){.num_epochs = 1});
+    det_accel_run_config c = config(1, 4, (det_accel_train_opts){.num_epochs = 1});
     const char *warning;
     run_config_check_eval(&c, n_samples, &warning, err);
     return warning;
@@ -77,17 +77,17 @@ static void test_run_config__looks_at_the_last_evaluation_batch(void **state)
 static void test_run_config__is_a_dict(void **state)
 {
     (void)state;
-    det_run_config c = config(20, 1, (det_accel_train_opts){.num_epochs = 3});
+    det_accel_run_config c = config(20, 1, (det_accel_train_opts){.num_epochs = 3});
     c.mixed_precision = "no";
-    det_value *d = det_run_config_to_dict(&c);
+    det_value *d = det_accel_run_config_to_dict(&c);
     int64_t n;
     const char *s;
     assert_int_equal(det_value_as_int(det_value_get(d, "num_epochs"), &n, NULL), 0);
     assert_int_equal(n, 3);
     assert_int_equal(det_value_as_str(det_value_get(d, "mixed_precision"), &s, NULL), 0);
     assert_string_equal(s, "no");
-    assert_int_equal(det_value_kind(det_value_get(d, "gradient_clip_value")), DET_V_NONE);
-    assert_int_equal(det_value_kind(det_value_get(d, "train_dl_kwargs")), DET_V_DICT);
+    assert_int_equal(det_value_kind(det_value_get(d, "gradient_clip_value")), DET_KIND_NONE);
+    assert_int_equal(det_value_kind(det_value_get(d, "train_dl_kwargs")), DET_KIND_DICT);
     det_value_free(d);
 }
 
@@ -102,15 +102,16 @@ static det_lr_scheduler *note(det_optimizer *opt, int64_t a, int64_t b, int64_t 
     return det_lr_exponential(opt, 0.9);
 }
 
-DET_PARTIAL(all_of_them, note, DET_NUM_EPOCHS, DET_NUM_UPDATE_STEPS_PER_EPOCH,
-            DET_TRAIN_DATALOADER_LEN, DET_EVAL_DATALOADER_LEN,
-            DET_PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH);
-DET_PARTIAL(arithmetic, note, DET_NUM_EPOCHS * 2, DET_NUM_EPOCHS + 2, DET_NUM_EPOCHS - 1,
-            DET_NUM_EPOCHS *DET_NUM_UPDATE_STEPS_PER_EPOCH, 7);
-DET_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 0.5,
-            .total_steps = DET_NUM_EPOCHS * DET_NUM_UPDATE_STEPS_PER_EPOCH);
-DET_PARTIAL(cosine, det_lr_cosine, .total_num_epochs = DET_NUM_EPOCHS,
-            .num_update_steps_per_epoch = DET_NUM_UPDATE_STEPS_PER_EPOCH);
+DET_ACCEL_PARTIAL(all_of_them, note, DET_ACCEL_NUM_EPOCHS, DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH,
+                  DET_ACCEL_TRAIN_DATALOADER_LEN, DET_ACCEL_EVAL_DATALOADER_LEN,
+                  DET_ACCEL_PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH);
+DET_ACCEL_PARTIAL(arithmetic, note, DET_ACCEL_NUM_EPOCHS * 2, DET_ACCEL_NUM_EPOCHS + 2,
+                  DET_ACCEL_NUM_EPOCHS - 1,
+                  DET_ACCEL_NUM_EPOCHS *DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH, 7);
+DET_ACCEL_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 0.5,
+                  .total_steps = DET_ACCEL_NUM_EPOCHS * DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH);
+DET_ACCEL_PARTIAL(cosine, det_lr_cosine, .total_num_epochs = DET_ACCEL_NUM_EPOCHS,
+                  .num_update_steps_per_epoch = DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH);
 
 static void test_placeholders__have_the_values_of_the_run(void **state)
 {
@@ -154,7 +155,7 @@ static void test_partial__makes_any_scheduler(void **state)
     det_accel *t = small_trainer();
     assert_trains(t, train, .num_epochs = 2, .per_device_batch_size = 4,
                   .create_scheduler = cosine);
-    assert_int_equal(det_lr_updates(det_accel_scheduler(t)), 5);
+    assert_int_equal(det_lr_scheduler_updates(det_accel_scheduler(t)), 5);
     assert_true(det_optim_lr(det_accel_optimizer(t), 0) < 0.01);
     assert_trains(t, train, .num_epochs = 2, .per_device_batch_size = 4,
                   .create_scheduler = one_cycle);

@@ -95,7 +95,7 @@ static void test_processes__train_as_one(void **state)
         assert_near(latest(place[r].trainer, "eval_loss_epoch"), latest(one, "eval_loss_epoch"),
                     1e-6);
         assert_int_equal(det_accel_updates(place[r].trainer), det_accel_updates(one));
-        assert_int_equal(det_accel_run_config(place[r].trainer)->is_world_process_zero, r == 0);
+        assert_int_equal(det_accel_get_run_config(place[r].trainer)->is_world_process_zero, r == 0);
         det_accel_free(place[r].trainer);
     }
     assert_true(strstr(place[0].text, "train_loss_epoch") && place[1].n_text == 0);

@@ -2,7 +2,7 @@
 #include "support/accel.h"
 #include "support/files.h"
 
-DET_PARTIAL(decay, det_lr_step_lr, 3, 0.5);
+DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 3, 0.5);
 
 static det_accel *dropout_trainer(det_accel_opts opts)
 {
@@ -71,7 +71,7 @@ static void test_checkpoint__brings_everything_back(void **state)
     assert_true(same_weights(a, b));
     assert_near(det_optim_lr(det_accel_optimizer(b), 0), det_optim_lr(det_accel_optimizer(a), 0),
                 0);
-    assert_int_equal(det_lr_updates(det_accel_scheduler(b)), 4);
+    assert_int_equal(det_lr_scheduler_updates(det_accel_scheduler(b)), 4);
     det_accel_free(a);
     det_accel_free(b);
     det_dataset_free(d);
@@ -253,7 +253,7 @@ static void test_resume__wants_the_same_order(void **state)
 static int n_refused;
 
 static void try_to_save(void *self, det_accel *t, const det_value *batch,
-                        const det_batch_output *output)
+                        const det_accel_batch_output *output)
 {
     (void)batch, (void)output;
     det_err err;

@@ -46,13 +46,13 @@ static det_lr_scheduler *create_scheduler(det_accel *t)
     return det_accel_default.create_scheduler(t);
 }
 
-static det_batch_output calculate_train_batch_loss(det_accel *t, const det_value *batch)
+static det_accel_batch_output calculate_train_batch_loss(det_accel *t, const det_value *batch)
 {
     LOG("calculate_train_batch_loss");
     return det_accel_default.calculate_train_batch_loss(t, batch);
 }
 
-static det_batch_output calculate_eval_batch_loss(det_accel *t, const det_value *batch)
+static det_accel_batch_output calculate_eval_batch_loss(det_accel *t, const det_value *batch)
 {
     LOG("calculate_eval_batch_loss");
     return det_accel_default.calculate_eval_batch_loss(t, batch);
@@ -90,7 +90,7 @@ static void prepare_dataloaders(det_accel *t)
     det_accel_default.prepare_dataloaders(t);
 }
 
-static det_run_config create_run_config(det_accel *t, const det_accel_train_opts *asked)
+static det_accel_run_config create_run_config(det_accel *t, const det_accel_train_opts *asked)
 {
     LOG_INTERNAL("_create_run_config");
     return det_accel_default.create_run_config(t, asked);
@@ -159,7 +159,7 @@ static const det_accel_ops traced_ops = {
 
 #define TRACED_BATCH_EVENT(event)                                            \
     static void event(void *self, det_accel *t, const det_value *batch,      \
-                      const det_batch_output *output)                        \
+                      const det_accel_batch_output *output)                  \
     {                                                                        \
         (void)self, (void)t;                                                 \
         assert_int_equal(det_batch_length(batch, NULL), output->batch_size); \
@@ -202,7 +202,7 @@ static const det_accel_callback_ops traced_events = {
     .on_stop_training_error = on_stop_training_error,
 };
 
-DET_PARTIAL(decay, det_lr_step_lr, 7, 0.1);
+DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 7, 0.1);
 
 static char *text;
 static size_t n_text;
@@ -277,7 +277,7 @@ static void test_trace__internal_steps(void **state)
 }
 
 static void stop_at_second(void *self, det_accel *t, const det_value *batch,
-                           const det_batch_output *output)
+                           const det_accel_batch_output *output)
 {
     (void)self, (void)batch, (void)output;
     if (det_accel_step(t) == 1) det_accel_stop(t, "enough");

@@ -101,10 +101,10 @@ static void test_confusion__averages_over_classes(void **state)
     assert_int_equal(det_confusion_count(c, 0, 1), 1);
     assert_int_equal(det_confusion_count(c, 0, 0), 2);
     assert_near(det_confusion_accuracy(c), 3.0 / 5, 1e-15);
-    assert_near(det_confusion_precision(c, DET_MICRO), 3.0 / 5, 1e-15);
-    assert_near(det_confusion_recall(c, DET_MICRO), 3.0 / 5, 1e-15);
-    assert_near(det_confusion_precision(c, DET_MACRO), (2.0 / 3 + 1 + 0) / 3, 1e-15);
-    assert_near(det_confusion_recall(c, DET_MACRO), (1 + 1.0 / 3 + 0) / 3, 1e-15);
+    assert_near(det_confusion_precision(c, DET_AVERAGE_MICRO), 3.0 / 5, 1e-15);
+    assert_near(det_confusion_recall(c, DET_AVERAGE_MICRO), 3.0 / 5, 1e-15);
+    assert_near(det_confusion_precision(c, DET_AVERAGE_MACRO), (2.0 / 3 + 1 + 0) / 3, 1e-15);
+    assert_near(det_confusion_recall(c, DET_AVERAGE_MACRO), (1 + 1.0 / 3 + 0) / 3, 1e-15);
     det_confusion_reset(c);
     assert_int_equal(det_confusion_count(c, 0, 0), 0);
     det_confusion_free(c);
@@ -121,7 +121,7 @@ static void test_confusion__refuses_what_does_not_fit(void **state)
     det_confusion_update(c, LABELS(0), LABELS(2));
     assert_raised(DET_EINVAL, "target 2");
     det_confusion_update(NULL, NULL, NULL);
-    assert_true(isnan(det_confusion_recall(NULL, DET_MACRO)));
+    assert_true(isnan(det_confusion_recall(NULL, DET_AVERAGE_MACRO)));
     det_check(NULL);
     det_confusion_free(c);
 }

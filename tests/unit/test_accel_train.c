@@ -7,13 +7,13 @@ static void test_train__learns(void **state)
     (void)state;
     det_dataset *train = pairs(200), *eval = pairs(64);
     det_accel *t = small_trainer();
-    assert_null(det_accel_run_config(t));
+    assert_null(det_accel_get_run_config(t));
     assert_trains(t, train, .num_epochs = 20, .eval_dataset = eval, .per_device_batch_size = 16);
     assert_int_equal(n_values(t, "train_loss_epoch"), 20);
     assert_int_equal(n_values(t, "eval_loss_epoch"), 20);
     assert_true(latest(t, "eval_loss_epoch") < 0.25);
     assert_int_equal(det_run_history_current_epoch(det_accel_run_history(t)), 21);
-    assert_int_equal(det_accel_run_config(t)->num_update_steps_per_epoch, 13);
+    assert_int_equal(det_accel_get_run_config(t)->num_update_steps_per_epoch, 13);
     double before = latest(t, "eval_loss_epoch");
     det_err err;
     assert_ok(det_accel_evaluate(t, eval, &err), &err);
@@ -49,15 +49,15 @@ static void test_train__loader_options_win(void **state)
     det_accel *t = small_trainer();
     assert_trains(t, train, .num_epochs = 1, .per_device_batch_size = 10,
                   .train_dataloader_kwargs = {.batch_size = 100});
-    assert_int_equal(det_accel_run_config(t)->train_per_device_batch_size, 100);
-    assert_int_equal(det_accel_run_config(t)->train_dataloader_len, 2);
-    assert_true(det_accel_run_config(t)->train_dl_kwargs.shuffle);
+    assert_int_equal(det_accel_get_run_config(t)->train_per_device_batch_size, 100);
+    assert_int_equal(det_accel_get_run_config(t)->train_dataloader_len, 2);
+    assert_true(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
     assert_trains(t, train, .num_epochs = 1,
                   .train_dataloader_kwargs = {.sampler = det_sampler_sequential(24)});
-    assert_int_equal(det_accel_run_config(t)->train_dataloader_len, 3);
-    assert_false(det_accel_run_config(t)->train_dl_kwargs.shuffle);
+    assert_int_equal(det_accel_get_run_config(t)->train_dataloader_len, 3);
+    assert_false(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
     assert_trains(t, train, .num_epochs = 1, .keep_order = true);
-    assert_false(det_accel_run_config(t)->train_dl_kwargs.shuffle);
+    assert_false(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
     det_accel_free(t);
     det_dataset_free(train);
 }
@@ -177,9 +177,9 @@ static void test_history__goes_on_if_asked(void **state)
 
 static det_dtype output_dtype;
 
-static det_batch_output note_dtype(det_accel *t, const det_value *batch)
+static det_accel_batch_output note_dtype(det_accel *t, const det_value *batch)
 {
-    det_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
+    det_accel_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
     output_dtype = det_dtype_of(out.model_outputs);
     return out;
 }
@@ -192,7 +192,7 @@ static void test_bf16__computes_in_mixed_precision(void **state)
     det_accel *t = small_trainer(.ops = &ops, .bf16 = true);
     assert_trains(t, train, .num_epochs = 10, .eval_dataset = train);
     assert_int_equal(output_dtype, DET_BF16);
-    assert_string_equal(det_accel_run_config(t)->mixed_precision, "bf16");
+    assert_string_equal(det_accel_get_run_config(t)->mixed_precision, "bf16");
     assert_true(latest(t, "eval_loss_epoch") < 0.5);
     assert_false(det_autocast());
     det_accel_free(t);
@@ -205,10 +205,10 @@ struct with_metrics {
     det_confusion *metrics;
 };
 
-static det_batch_output metrics_eval_batch(det_accel *t, const det_value *batch)
+static det_accel_batch_output metrics_eval_batch(det_accel *t, const det_value *batch)
 {
     struct with_metrics *self = det_accel_self(t);
-    det_batch_output out = det_accel_default.calculate_eval_batch_loss(t, batch);
+    det_accel_batch_output out = det_accel_default.calculate_eval_batch_loss(t, batch);
     det_confusion_update(self->metrics, det_argmax(out.model_outputs, -1, false),
                          det_batch_at(batch, 1));
     return out;
@@ -257,15 +257,15 @@ static void test_ops__create_a_scheduler(void **state)
 
 // --- what goes wrong
 
-static det_batch_output fail_at_third(det_accel *t, const det_value *batch)
+static det_accel_batch_output fail_at_third(det_accel *t, const det_value *batch)
 {
     if (det_accel_step(t) == 2) det_raise(DET_ESTATE, "out of luck");
     return det_accel_default.calculate_train_batch_loss(t, batch);
 }
 
-static det_batch_output forget_loss(det_accel *t, const det_value *batch)
+static det_accel_batch_output forget_loss(det_accel *t, const det_value *batch)
 {
-    det_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
+    det_accel_batch_output out = det_accel_default.calculate_train_batch_loss(t, batch);
     out.loss = NULL;
     return out;
 }

@@ -144,16 +144,16 @@ static void test_alone__runs_without_any_environment(void **state)
     const char *path = NULL;
     assert_int_equal(det_core_latest_checkpoint(core, &path, &err), 0);
     assert_false(det_core_should_preempt(core));
-    det_op *op;
+    det_search_op *op;
     int64_t n = 0;
-    assert_int_equal(det_core_next_op(core, &op, &err), 1);
-    assert_ok(det_op_batches(op, &n, &err), &err);
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 1);
+    assert_ok(det_search_op_batches(op, &n, &err), &err);
     assert_int_equal(n, 20);
-    assert_int_equal(det_op_epochs(op, &n, &err), DET_EINVAL);
+    assert_int_equal(det_search_op_epochs(op, &n, &err), DET_EINVAL);
     assert_failed_with(&err, DET_EINVAL, "configured in batches, not in epochs");
-    assert_ok(det_op_report_progress(op, 10, &err), &err);
-    assert_ok(det_op_complete(op, 0.25, &err), &err);
-    assert_int_equal(det_core_next_op(core, &op, &err), 0);
+    assert_ok(det_search_op_report_progress(op, 10, &err), &err);
+    assert_ok(det_search_op_complete(op, 0.25, &err), &err);
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 0);
     const det_rendezvous *r;
     assert_ok(det_core_rendezvous(core, &r, &err), &err);
     assert_int_equal(r->size, 1);
@@ -348,8 +348,8 @@ static void test_reports__that_are_refused_fail_the_next_one(void **state)
     fake.refuse_status = 409;
     det_core *core = start();
     report(core, 1);
-    det_op *op;
-    assert_int_equal(det_core_next_op(core, &op, &err), 0); // all was delivered
+    det_search_op *op;
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 0); // all was delivered
     assert_int_equal(det_core_report_training_metrics(core, 2, DET_METRICS({"loss", 0.5}), &err),
                      DET_ESTATE);
     assert_failed_with(&err, DET_ESTATE, "the master refused a report: no way");
@@ -444,25 +444,25 @@ static void test_search__asks_complete_and_ask_again(void **state)
                 second[] = "{\"op\":{\"validateAfter\":{\"length\":9,\"unit\":\"epochs\"}}}",
                 none[] = "{\"op\":{\"validateAfter\":{\"length\":9}},\"completed\":true}";
     int64_t n = 0;
-    det_op *op, *again;
+    det_search_op *op, *again;
     fake.operation = first;
     det_core *core = start();
-    assert_int_equal(det_core_next_op(core, &op, &err), 1);
-    assert_ok(det_op_epochs(op, &n, &err), &err);
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 1);
+    assert_ok(det_search_op_epochs(op, &n, &err), &err);
     assert_int_equal(n, 3);
-    assert_string_equal(det_op_unit(op), "epochs");
-    assert_int_equal(det_core_next_op(core, &again, &err), DET_ESTATE);
-    assert_ok(det_op_report_progress(op, 1.5, &err), &err);
+    assert_string_equal(det_search_op_unit(op), "epochs");
+    assert_int_equal(det_core_next_search_op(core, &again, &err), DET_ESTATE);
+    assert_ok(det_search_op_report_progress(op, 1.5, &err), &err);
     serve_call(&fake.serve, set_operation, second);
-    assert_ok(det_op_complete(op, 0.25, &err), &err);
-    assert_int_equal(det_op_complete(op, 0.25, &err), DET_ESTATE);
-    assert_ok(det_op_report_progress(op, 3, &err), &err);
-    assert_int_equal(det_op_report_progress(op, 2, &err), DET_ESTATE);
-    assert_int_equal(det_core_next_op(core, &op, &err), 1);
-    assert_int_equal(det_op_length(op), 9);
+    assert_ok(det_search_op_complete(op, 0.25, &err), &err);
+    assert_int_equal(det_search_op_complete(op, 0.25, &err), DET_ESTATE);
+    assert_ok(det_search_op_report_progress(op, 3, &err), &err);
+    assert_int_equal(det_search_op_report_progress(op, 2, &err), DET_ESTATE);
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 1);
+    assert_int_equal(det_search_op_length(op), 9);
     serve_call(&fake.serve, set_operation, none);
-    assert_ok(det_op_complete(op, __builtin_nan(""), &err), &err);
-    assert_int_equal(det_core_next_op(core, &op, &err), 0);
+    assert_ok(det_search_op_complete(op, __builtin_nan(""), &err), &err);
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 0);
     assert_ok(det_core_close(core, &err), &err);
     assert_string_equal(heard("completed_operation", 0),
                         "{\"op\":{\"length\":3},\"searcherMetric\":0.25}");
@@ -479,9 +479,9 @@ static void test_search__waits_for_a_master_that_is_away(void **state)
     fake.operation = operation;
     fake.n_fail = 4;
     det_core *core = start();
-    det_op *op;
-    assert_int_equal(det_core_next_op(core, &op, &err), 1);
-    assert_int_equal(det_op_length(op), 3);
+    det_search_op *op;
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 1);
+    assert_int_equal(det_search_op_length(op), 3);
     assert_ok(det_core_close(core, &err), &err);
     assert_int_equal(n_heard("ack_preemption"), 0); // it was not complete: the program had enough
 }
@@ -492,9 +492,9 @@ static void test_search__acknowledges_when_one_operation_was_enough(void **state
     static char operation[] = "{\"op\":{\"validateAfter\":{\"length\":3,\"unit\":\"batches\"}}}";
     fake.operation = operation;
     det_core *core = start();
-    det_op *op;
-    assert_int_equal(det_core_next_op(core, &op, &err), 1);
-    assert_ok(det_op_complete(op, 1, &err), &err);
+    det_search_op *op;
+    assert_int_equal(det_core_next_search_op(core, &op, &err), 1);
+    assert_ok(det_search_op_complete(op, 1, &err), &err);
     assert_ok(det_core_close(core, &err), &err);
     assert_int_equal(n_heard("ack_preemption"), 1);
 }

@@ -32,7 +32,7 @@ static void test_cifar__reads_five_files_in_order(void **state)
 {
     (void)state;
     write_training();
-    det_dataset *d = det_data_cifar10(temp_folder, .train = true);
+    det_dataset *d = det_dataset_cifar10(temp_folder, .train = true);
     assert_int_equal(det_dataset_length(d), 15);
     det_value *v = det_dataset_item(d, 4, NULL, NULL); // the second of the third file
     assert_int_equal(det_data_i64(det_batch_at(v, 1))[0], 7);
@@ -43,7 +43,7 @@ static void test_cifar__reads_five_files_in_order(void **state)
     det_value_free(v);
     det_dataset_free(d);
     write_cifar("test_batch.bin", 2, 9);
-    d = det_data_cifar10(temp_folder);
+    d = det_dataset_cifar10(temp_folder);
     assert_int_equal(det_dataset_length(d), 2);
     det_dataset_free(d);
 }
@@ -62,7 +62,7 @@ static void test_cifar__is_normalised_by_channel_in_all_ways(void **state)
             t = det_transform_compose(flip, t);
         else
             det_transform_free(flip);
-        det_dataset *d = det_data_cifar10(temp_folder, .train = true, .transform = t);
+        det_dataset *d = det_dataset_cifar10(temp_folder, .train = true, .transform = t);
         v[slow] = det_dataset_item(d, 3, NULL, NULL);
         det_dataset_free(d);
     }
@@ -82,7 +82,7 @@ static void test_cifar__names_the_damaged_or_missing_file(void **state)
     (void)state;
     write_training();
     write_bytes(temp_path("data_batch_4.bin"), "x", 1);
-    assert_null(det_data_cifar10(temp_folder, .train = true));
+    assert_null(det_dataset_cifar10(temp_folder, .train = true));
     assert_raised(DET_ECORRUPT, "data_batch_4.bin': 1 bytes are not a whole number of records");
     write_cifar("data_batch_4.bin", 3, 0);
     FILE *f = fopen(temp_path("data_batch_4.bin"), "r+b");
@@ -90,13 +90,13 @@ static void test_cifar__names_the_damaged_or_missing_file(void **state)
     fputc(10, f);
     fclose(f);
     assert_null(
-        det_data_cifar10(temp_folder, .train = true, .transform = det_transform_to_tensor()));
+        det_dataset_cifar10(temp_folder, .train = true, .transform = det_transform_to_tensor()));
     assert_raised(DET_ECORRUPT, "data_batch_4.bin': record 2 has label 10; there are 10 classes");
     unlink(temp_path("data_batch_5.bin"));
     write_cifar("data_batch_4.bin", 3, 0);
-    assert_null(det_data_cifar10(temp_folder, .train = true));
+    assert_null(det_dataset_cifar10(temp_folder, .train = true));
     assert_raised(DET_ENOTFOUND, "data_batch_5.bin': No such file");
-    assert_null(det_data_cifar10(NULL));
+    assert_null(det_dataset_cifar10(NULL));
     assert_raised(DET_EINVAL, "the folder is NULL");
 }
 
@@ -222,8 +222,8 @@ static void test_csv__is_a_dataset(void **state)
 {
     (void)state;
     write_bytes(temp_path("t.csv"), "x,y\n0,0\n1,1\n2,2\n", 16);
-    det_loader *l = det_loader_new(det_data_csv(temp_path("t.csv"), .target = "y"), .batch_size = 2,
-                                   .shuffle = true);
+    det_loader *l = det_loader_new(det_dataset_csv(temp_path("t.csv"), .target = "y"),
+                                   .batch_size = 2, .shuffle = true);
     det_iter *it = det_loader_iter(l);
     static struct heard h;
     hear(&h, it, 10);
@@ -231,11 +231,11 @@ static void test_csv__is_a_dataset(void **state)
     det_iter_free(it);
     det_loader_free(l);
     write_bytes(temp_path("t.csv"), "x\n?\n", 4);
-    assert_null(det_data_csv(temp_path("t.csv")));
+    assert_null(det_dataset_csv(temp_path("t.csv")));
     assert_raised(DET_ECORRUPT, "t.csv': line 2, column 1: '?' is no number");
-    assert_null(det_data_csv(temp_path("missing.csv")));
+    assert_null(det_dataset_csv(temp_path("missing.csv")));
     assert_raised(DET_ENOTFOUND, "missing.csv': No such file");
-    assert_null(det_data_csv(NULL));
+    assert_null(det_dataset_csv(NULL));
     assert_raised(DET_EINVAL, "the path is NULL");
 }
 

@@ -195,12 +195,12 @@ static void test_folder__gives_images_and_classes_in_order(void **state)
 {
     (void)state;
     make_pets();
-    det_dataset *d = det_data_image_folder(temp_path("pets"));
+    det_dataset *d = det_dataset_image_folder(temp_path("pets"));
     assert_int_equal(det_dataset_length(d), 4);
-    assert_string_equal(det_data_class_name(d, 0), "cat");
-    assert_string_equal(det_data_class_name(d, 1), "dog");
-    assert_null(det_data_class_name(d, 2));
-    assert_null(det_data_class_name(d, -1));
+    assert_string_equal(det_dataset_class_name(d, 0), "cat");
+    assert_string_equal(det_dataset_class_name(d, 1), "dog");
+    assert_null(det_dataset_class_name(d, 2));
+    assert_null(det_dataset_class_name(d, -1));
     det_loader *l = det_loader_new(d, .batch_size = 4, .num_workers = 1);
     det_iter *it = det_loader_iter(l);
     const det_value *batch = det_iter_next(it, NULL);
@@ -223,8 +223,8 @@ static void test_folder__of_a_subset_has_its_classes(void **state)
     (void)state;
     make_pets();
     static const int64_t last = 3;
-    det_dataset *d = det_data_subset(det_data_image_folder(temp_path("pets")), &last, 1);
-    assert_string_equal(det_data_class_name(d, 1), "dog");
+    det_dataset *d = det_dataset_subset(det_dataset_image_folder(temp_path("pets")), &last, 1);
+    assert_string_equal(det_dataset_class_name(d, 1), "dog");
     det_value *v = det_dataset_item(d, 0, NULL, NULL);
     assert_near(det_item(det_batch_at(v, 1)), 1, 0);
     det_value_free(v);
@@ -238,10 +238,10 @@ static void test_folder__follows_links_to_classes(void **state)
     make_pets();
     assert_int_equal(symlink(temp_path("pets/dog"), temp_path("pets/wolf")), 0);
     assert_int_equal(symlink("/nowhere", temp_path("pets/zebra")), 0);
-    det_dataset *d = det_data_image_folder(temp_path("pets"));
+    det_dataset *d = det_dataset_image_folder(temp_path("pets"));
     assert_int_equal(det_dataset_length(d), 5);
-    assert_string_equal(det_data_class_name(d, 2), "wolf");
-    assert_null(det_data_class_name(d, 3));
+    assert_string_equal(det_dataset_class_name(d, 2), "wolf");
+    assert_null(det_dataset_class_name(d, 3));
     det_dataset_free(d);
     remove_pets();
 }
@@ -254,7 +254,7 @@ static void test_folder__names_the_damaged_file_and_the_sample(void **state)
     for (int workers = 0; workers < 2; workers++) {
         det_err err;
         det_loader *l =
-            det_loader_new(det_data_image_folder(temp_path("pets")), .num_workers = workers);
+            det_loader_new(det_dataset_image_folder(temp_path("pets")), .num_workers = workers);
         det_iter *it = det_loader_iter(l);
         assert_non_null(det_iter_next(it, &err));
         assert_null(det_iter_next(it, &err));
@@ -263,7 +263,7 @@ static void test_folder__names_the_damaged_file_and_the_sample(void **state)
         det_iter_free(it);
         det_loader_free(l);
     }
-    det_dataset *d = det_data_image_folder(temp_path("pets"));
+    det_dataset *d = det_dataset_image_folder(temp_path("pets"));
     unlink(temp_path("pets/dog/z.png"));
     det_err err;
     assert_null(det_dataset_item(d, 3, NULL, &err));
@@ -278,14 +278,14 @@ static void test_folder__names_the_image_that_does_not_fit(void **state)
     det_err err;
     make_pets();
     write_png("pets/dog/z.png", 1, 8, 4);
-    det_loader *l = det_loader_new(det_data_image_folder(temp_path("pets")), .batch_size = 4);
+    det_loader *l = det_loader_new(det_dataset_image_folder(temp_path("pets")), .batch_size = 4);
     det_iter *it = det_loader_iter(l);
     assert_null(det_iter_next(it, &err));
     assert_err(err, DET_ESHAPE, "sample 3: [0]: a tensor (3, 4, 8) f32 where the first sample");
     det_iter_free(it);
     det_loader_free(l);
     det_dataset *d =
-        det_data_image_folder(temp_path("pets"), .transform = det_transform_random_crop(6, 0));
+        det_dataset_image_folder(temp_path("pets"), .transform = det_transform_random_crop(6, 0));
     assert_null(det_dataset_item(d, 3, NULL, &err));
     assert_err(err, DET_ESHAPE,
                "z.png': det_transform_random_crop: 6 x 6 pixels of an image of 4 x 8");
@@ -296,15 +296,16 @@ static void test_folder__names_the_image_that_does_not_fit(void **state)
 static void test_folder__wants_folders_with_images(void **state)
 {
     (void)state;
-    assert_null(det_data_image_folder(temp_path("pets")));
+    assert_null(det_dataset_image_folder(temp_path("pets")));
     assert_raised(DET_ENOTFOUND, "pets'");
     make_folder("pets");
-    assert_null(det_data_image_folder(temp_path("pets")));
+    assert_null(det_dataset_image_folder(temp_path("pets")));
     assert_raised(DET_ENOTFOUND, "has no folders: one for each class is needed");
     make_folder("pets/cat");
-    assert_null(det_data_image_folder(temp_path("pets"), .transform = det_transform_to_tensor()));
+    assert_null(
+        det_dataset_image_folder(temp_path("pets"), .transform = det_transform_to_tensor()));
     assert_raised(DET_ENOTFOUND, "no .jpg, .jpeg or .png file in the class");
-    assert_null(det_data_image_folder(NULL));
+    assert_null(det_dataset_image_folder(NULL));
     assert_raised(DET_EINVAL, "the folder is NULL");
     remove_pets();
 }

@@ -185,7 +185,7 @@ static void test_batches_of_pairs__follow_the_numpy_shuffle(void **state)
 {
     (void)state;
     det_tensor *x = det_view(det_arange(DET_F32, 0, 10, 1), DET_DIMS(5, 2));
-    det_dataset *pairs = det_data_tensors(&x, 1);
+    det_dataset *pairs = det_dataset_tensors(&x, 1);
     det_loader *l = det_loader_new(pairs, .sampler = det_sampler_numpy_shuffle(5, 777));
     det_iter *it = det_loader_iter(l, .repeat = true);
     static const float expected[] = {0, 8, 2, 4, 6, 4, 0, 2, 6, 8};

@@ -86,8 +86,8 @@ static void test_mnist__is_read_plain_and_packed(void **state)
     (void)state;
     write_set("train", false, N, N);
     write_set("t10k", true, N, N);
-    assert_samples(det_data_mnist(temp_folder, .train = true));
-    assert_samples(det_data_mnist(temp_folder));
+    assert_samples(det_dataset_mnist(temp_folder, .train = true));
+    assert_samples(det_dataset_mnist(temp_folder));
     remove_set();
 }
 
@@ -96,7 +96,7 @@ static void test_mnist__white_is_exactly_one(void **state)
     (void)state;
     write_bytes(temp_path("t10k-images-idx3-ubyte"), "\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1\xff", 17);
     write_bytes(temp_path("t10k-labels-idx1-ubyte"), "\0\0\10\1\0\0\0\1\xff", 9);
-    det_dataset *d = det_data_mnist(temp_folder);
+    det_dataset *d = det_dataset_mnist(temp_folder);
     det_value *v = det_dataset_item(d, 0, NULL, NULL);
     assert_true(det_item(det_batch_at(v, 0)) == 1);
     assert_true(det_item(det_batch_at(v, 1)) == 255);
@@ -109,12 +109,12 @@ static void test_mnist__names_what_is_missing(void **state)
 {
     (void)state;
     write_set("train", false, N, N);
-    assert_null(det_data_mnist(temp_folder));
+    assert_null(det_dataset_mnist(temp_folder));
     assert_raised(DET_ENOTFOUND, "t10k-images-idx3-ubyte': No such file");
     unlink(temp_path("train-labels-idx1-ubyte"));
-    assert_null(det_data_mnist(temp_folder, .train = true));
+    assert_null(det_dataset_mnist(temp_folder, .train = true));
     assert_raised(DET_ENOTFOUND, "train-labels-idx1-ubyte': No such file");
-    assert_null(det_data_mnist(NULL));
+    assert_null(det_dataset_mnist(NULL));
     assert_raised(DET_EINVAL, "the folder is NULL");
     remove_set();
 }
@@ -123,7 +123,8 @@ static void test_mnist__wants_a_label_for_each_image(void **state)
 {
     (void)state;
     write_set("train", false, N, N + 1);
-    assert_null(det_data_mnist(temp_folder, .train = true, .transform = det_transform_to_tensor()));
+    assert_null(
+        det_dataset_mnist(temp_folder, .train = true, .transform = det_transform_to_tensor()));
     assert_raised(DET_ECORRUPT, "images of 3 dims, 5 of them, and labels of 1 dims, 6 of them");
     remove_set();
 }
@@ -134,7 +135,7 @@ static void test_mnist__is_normalised_alike_in_batches_and_alone(void **state)
     write_set("train", false, N, N);
     det_transform *t = det_transform_compose(
         det_transform_to_tensor(), det_transform_normalize(DET_REALS(0.5), DET_REALS(0.25)));
-    det_dataset *d = det_data_mnist(temp_folder, .train = true, .transform = t);
+    det_dataset *d = det_dataset_mnist(temp_folder, .train = true, .transform = t);
     det_value *alone[N];
     for (int i = 0; i < N; i++)
         alone[i] = det_dataset_item(d, i, NULL, NULL);
@@ -171,7 +172,7 @@ static void test_mnist__through_any_transform_has_the_same_bits(void **state)
             det_transform *norm = det_transform_normalize(DET_REALS(0.1307), DET_REALS(0.3081));
             det_transform *t = det_transform_compose(det_transform_to_tensor(), norm);
             if (k) t = det_transform_compose(det_transform_fn(do_nothing, NULL), t);
-            d[k] = det_data_mnist(temp_folder, .train = true, .transform = t);
+            d[k] = det_dataset_mnist(temp_folder, .train = true, .transform = t);
         }
         det_value *fast = det_dataset_item(d[0], i, NULL, NULL),
                   *slow = det_dataset_item(d[1], i, NULL, NULL);
@@ -191,7 +192,7 @@ static void test_mnist__refuses_transforms_for_other_channels(void **state)
     write_set("train", false, N, N);
     det_transform *t = det_transform_compose(
         det_transform_to_tensor(), det_transform_normalize(DET_REALS(1, 2, 3), DET_REALS(1, 2, 3)));
-    assert_null(det_data_mnist(temp_folder, .train = true, .transform = t));
+    assert_null(det_dataset_mnist(temp_folder, .train = true, .transform = t));
     assert_raised(DET_ESHAPE, "was given 3 channels, the images have 1");
     remove_set();
 }
@@ -255,11 +256,11 @@ static void test_mnist__names_the_damaged_file(void **state)
     (void)state;
     write_set("train", false, N, N);
     write_bytes(temp_path("train-labels-idx1-ubyte"), "\0\0\10\1\0\0\0\3ab", 10);
-    assert_null(det_data_mnist(temp_folder, .train = true));
+    assert_null(det_dataset_mnist(temp_folder, .train = true));
     assert_raised(DET_ECORRUPT, "train-labels-idx1-ubyte': the idx header stands for 3 bytes, 2");
     write_set("t10k", true, N, N);
     write_bytes(temp_path("t10k-images-idx3-ubyte.gz"), "no gzip file at all, but long", 29);
-    assert_null(det_data_mnist(temp_folder));
+    assert_null(det_dataset_mnist(temp_folder));
     assert_raised(DET_ECORRUPT, "t10k-images-idx3-ubyte.gz': ");
     remove_set();
 }

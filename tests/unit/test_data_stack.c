@@ -57,9 +57,9 @@ static void test_batch__has_the_tree_of_its_samples(void **state)
             const det_value *batch = det_iter_next(it, NULL);
             const det_value *list = det_value_get(batch, "list"), *inner = det_value_at(list, 0);
             float f = (float)i;
-            assert_int_equal(det_value_kind(batch), DET_V_DICT);
+            assert_int_equal(det_value_kind(batch), DET_KIND_DICT);
             assert_int_equal(det_value_len(batch), 3);
-            assert_int_equal(det_value_kind(list), DET_V_LIST);
+            assert_int_equal(det_value_kind(list), DET_KIND_LIST);
             assert_values(det_batch_get(inner, "x"), f, f, f + 1, f + 1);
             assert_int_equal(det_data_i64(det_batch_get(inner, "n"))[1], 10 * i + 10);
             det_tensor *flags = det_value_as_tensor(det_value_get_int(inner, 7));
@@ -71,8 +71,8 @@ static void test_batch__has_the_tree_of_its_samples(void **state)
             assert_int_equal(det_value_as_str(det_value_at(det_value_at(list, 2), 1), &text, NULL),
                              0);
             assert_string_equal(text, "odd");
-            assert_int_equal(det_value_kind(det_value_get(batch, "none")), DET_V_NONE);
-            assert_int_equal(det_value_kind(det_value_get(batch, "empty")), DET_V_TUPLE);
+            assert_int_equal(det_value_kind(det_value_get(batch, "none")), DET_KIND_NONE);
+            assert_int_equal(det_value_kind(det_value_get(batch, "empty")), DET_KIND_TUPLE);
             assert_int_equal(det_batch_length(batch, NULL), 2);
         }
         det_iter_free(it);
@@ -86,7 +86,7 @@ static void test_batch__of_plain_tensors_is_a_tensor(void **state)
     det_loader *l = loader_of(vector, 0);
     det_iter *it = det_loader_iter(l);
     const det_value *batch = det_iter_next(it, NULL);
-    assert_int_equal(det_value_kind(batch), DET_V_TENSOR);
+    assert_int_equal(det_value_kind(batch), DET_KIND_TENSOR);
     assert_values(det_batch_at(batch, 0), 0, 0, 1, 1);
     det_iter_free(it);
     det_loader_free(l);
@@ -274,7 +274,7 @@ static void test_collate__works_on_samples_in_memory_too(void **state)
     (void)state;
     int extra = 0;
     det_tensor *x = det_ones(DET_F32, DET_DIMS(4, 6));
-    det_loader *l = det_loader_new(det_data_tensors(&x, 1), .batch_size = 2, .collate = longest,
+    det_loader *l = det_loader_new(det_dataset_tensors(&x, 1), .batch_size = 2, .collate = longest,
                                    .collate_user = &extra);
     det_iter *it = det_loader_iter(l);
     assert_int_equal(det_size(det_batch_at(det_iter_next(it, NULL), 0), 1), 6);

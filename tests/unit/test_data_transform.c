@@ -45,8 +45,8 @@ static void write_colour_image(void)
 static det_tensor *through(int channels, det_transform *t, det_draw draw)
 {
     det_err err;
-    det_dataset *d = channels == 1 ? det_data_mnist(temp_folder, .transform = t)
-                                   : det_data_image_folder(temp_path("images"), .transform = t);
+    det_dataset *d = channels == 1 ? det_dataset_mnist(temp_folder, .transform = t)
+                                   : det_dataset_image_folder(temp_path("images"), .transform = t);
     if (!d) return NULL;
     det_value *v = det_dataset_item(d, 0, &draw, &err);
     det_dataset_free(d);

@@ -65,7 +65,7 @@ static void test_safetensors__gives_an_empty_dict_when_there_is_no_metadata(void
     det_value *v = det_value_dict(), *metadata = NULL;
     assert_ok(det_safetensors_save(temp_path("x"), v, NULL, &err), &err);
     det_value *back = load(temp_path("x"), &metadata);
-    assert_int_equal(det_value_kind(metadata), DET_V_DICT);
+    assert_int_equal(det_value_kind(metadata), DET_KIND_DICT);
     assert_int_equal(det_value_len(metadata), 0);
     assert_true(values_equal(v, back));
     det_value_free(metadata);

@@ -173,7 +173,7 @@ static void test_transformer__causal_layers_do_not_look_ahead(void **state)
 static void test_upsample__rounds_down(void **state)
 {
     (void)state;
-    det_module *m = det_nn_upsample(1.5, DET_BILINEAR, false);
+    det_module *m = det_nn_upsample(1.5, DET_INTERPOLATION_BILINEAR, false);
     char text[64];
     det_tensor *y = det_forward(m, det_zeros(DET_F32, DET_DIMS(1, 2, 3, 5)));
     assert_string_equal(det_describe(y, text, sizeof text), "(1, 2, 4, 7) f32");
@@ -229,7 +229,7 @@ static void test_autocast__layers_train_behind_others(void **state)
     IMAGE(det_nn_avg_pool2d(2));
     IMAGE(det_nn_adaptive_avg_pool2d(1, 1));
     IMAGE(det_nn_adaptive_max_pool2d(2, 2));
-    IMAGE(det_nn_upsample(2, DET_BILINEAR, false));
+    IMAGE(det_nn_upsample(2, DET_INTERPOLATION_BILINEAR, false));
     IMAGE(det_nn_softmax(1));
     IMAGE(det_nn_log_softmax(1));
     IMAGE(det_nn_relu());

@@ -243,7 +243,7 @@ static void test_module__refuses_bad_arguments(void **state)
     assert_raised(DET_EINVAL, "embed_dim 10 is not a multiple of 3 heads");
     assert_null(det_nn_lstm(3, 4, .num_layers = 1 << 20));
     assert_raised(DET_ELIMIT, "num_layers");
-    assert_null(det_nn_upsample(0, DET_NEAREST, false));
+    assert_null(det_nn_upsample(0, DET_INTERPOLATION_NEAREST, false));
     assert_raised(DET_EINVAL, "Upsample: scale");
     assert_null(det_nn_batch_norm_with(3, 5, (det_norm_opts){0}));
     assert_raised(DET_EINVAL, "spatial_dims is 5");
@@ -265,9 +265,10 @@ static void test_module__special_forwards_want_their_own_kind(void **state)
 static void test_module__checks_shapes_with_its_path(void **state)
 {
     (void)state;
-    det_module *m = det_nn_sequential(det_nn_batch_norm2d(3), det_nn_batch_norm1d(3),
-                                      det_nn_lstm(4, 5), det_nn_multihead_attention(8, 2),
-                                      det_nn_layer_norm(6), det_nn_upsample(2, DET_NEAREST, false));
+    det_module *m =
+        det_nn_sequential(det_nn_batch_norm2d(3), det_nn_batch_norm1d(3), det_nn_lstm(4, 5),
+                          det_nn_multihead_attention(8, 2), det_nn_layer_norm(6),
+                          det_nn_upsample(2, DET_INTERPOLATION_NEAREST, false));
     static const struct {
         int child;
         const char *message;

@@ -17,13 +17,13 @@ static void assert_points(det_lr_scheduler *s, const struct point *p, size_t n_p
     assert_fine();
     assert_non_null(s);
     for (size_t i = 0; i < n_points; i++) {
-        while (det_lr_updates(s) < p[i].n)
-            det_lr_step(s);
+        while (det_lr_scheduler_updates(s) < p[i].n)
+            det_lr_scheduler_step(s);
         double lr = det_optim_lr(opt, 0);
         if (!(fabs(lr - p[i].lr) <= 1e-10 * fabs(p[i].lr) + 1e-15))
             fail_msg("update %lld: %.17g, expected %.17g", (long long)p[i].n, lr, p[i].lr);
     }
-    det_lr_free(s);
+    det_lr_scheduler_free(s);
     assert_fine();
 }
 
@@ -46,11 +46,11 @@ static void test_cosine__groups_have_their_own_curve(void **state)
     det_optim_set_lr(opt, 1, 0.002);
     det_lr_scheduler *s =
         det_lr_cosine(opt, .total_num_epochs = 10, .num_update_steps_per_epoch = 1, .lr_min = 1e-4);
-    det_lr_step(s);
-    det_lr_step(s);
+    det_lr_scheduler_step(s);
+    det_lr_scheduler_step(s);
     assert_near(det_optim_lr(opt, 0), .0097577297556610109, 1e-16);
     assert_near(det_optim_lr(opt, 1), .001953503690480396, 1e-16);
-    det_lr_free(s);
+    det_lr_scheduler_free(s);
     det_optim_free(opt);
     opt = NULL;
     det_module_free(other);
@@ -153,7 +153,7 @@ static void assert_periods(int64_t total, int64_t k, const det_wsd_period *expec
         assert_memory_equal(&p, &expected[i], sizeof p);
     }
     assert_int_equal(det_lr_wsd_period(s, (int)k).period_end, 0);
-    det_lr_free(s);
+    det_lr_scheduler_free(s);
 }
 
 static void test_wsd__tells_its_periods(void **state)
@@ -167,7 +167,7 @@ static void test_wsd__tells_its_periods(void **state)
     assert_periods(1000, 2, (det_wsd_period[]){{0, 500, 50, 450}, {500, 1000, 50, 950}});
     det_lr_scheduler *other = det_lr_exponential(opt, 0.5);
     assert_int_equal(det_lr_wsd_n_periods(other), 0);
-    det_lr_free(other);
+    det_lr_scheduler_free(other);
 }
 
 static void test_wsd__refuses_bad_arguments(void **state)
@@ -191,9 +191,9 @@ static void test_wsd__refuses_bad_arguments(void **state)
 
 static det_lr_scheduler *reloaded(det_lr_scheduler *from, det_lr_scheduler *into)
 {
-    det_value *state = det_lr_state_dict(from);
+    det_value *state = det_lr_scheduler_state_dict(from);
     det_err err;
-    if (det_lr_load_state_dict(into, state, &err)) fail_msg("%s", err.msg);
+    if (det_lr_scheduler_load_state_dict(into, state, &err)) fail_msg("%s", err.msg);
     det_value_free(state);
     return into;
 }
@@ -203,24 +203,24 @@ static void test_wsd__saves_its_counter(void **state)
     (void)state;
     det_lr_scheduler *a = det_lr_wsd(opt, .total_steps = 100),
                      *b = det_lr_wsd(opt, .total_steps = 200);
-    assert_int_equal(det_lr_updates(a), -1);
+    assert_int_equal(det_lr_scheduler_updates(a), -1);
     for (int i = 0; i < 50; i++)
-        det_lr_step(a);
-    assert_int_equal(det_lr_updates(a), 49);
-    assert_int_equal(det_lr_updates(reloaded(a, b)), 49);
+        det_lr_scheduler_step(a);
+    assert_int_equal(det_lr_scheduler_updates(a), 49);
+    assert_int_equal(det_lr_scheduler_updates(reloaded(a, b)), 49);
     assert_int_equal(det_lr_wsd_period(b, 0).period_end, 100);
     det_lr_scheduler *next = det_lr_wsd(opt, .total_steps = 500, .is_continuation = true);
-    assert_int_equal(det_lr_updates(reloaded(a, next)), -1);
+    assert_int_equal(det_lr_scheduler_updates(reloaded(a, next)), -1);
     assert_int_equal(det_lr_wsd_period(next, 0).period_end, 500);
     det_value *bad = det_value_dict();
     det_value_set(bad, "total_steps", det_value_int(0));
     det_err err;
-    det_lr_load_state_dict(b, bad, &err);
+    det_lr_scheduler_load_state_dict(b, bad, &err);
     assert_err(err, DET_EINVAL, "total_steps must be >= 1");
     det_value_free(bad);
-    det_lr_free(a);
-    det_lr_free(b);
-    det_lr_free(next);
+    det_lr_scheduler_free(a);
+    det_lr_scheduler_free(b);
+    det_lr_scheduler_free(next);
 }
 
 static double halve_twice(int64_t n, int group, double base, void *user)
@@ -239,9 +239,9 @@ static void test_field__schedules_any_setting(void **state)
     for (size_t i = 0; i < N_OF(expected); i++) {
         assert_near(det_optim_get(opt, 0, "momentum"), expected[i], 1e-15);
         assert_near(det_optim_lr(opt, 0), 0.01, 0);
-        det_lr_step(s);
+        det_lr_scheduler_step(s);
     }
-    det_lr_free(s);
+    det_lr_scheduler_free(s);
     assert_curve(det_lr_field(opt, "lr", halve_twice, NULL), {0, .01}, {1, .005}, {2, .005});
     assert_null(det_lr_field(opt, "colour", halve_twice, NULL));
     assert_raised(DET_EINVAL, "colour");

@@ -190,21 +190,21 @@ static void test_optim_state__reads_groups(void **state)
     det_module *m = net_new();
     det_optimizer *opt = adam(m), *again = det_optim_adam(m);
     det_lr_scheduler *s = det_lr_exponential(opt, 0.5);
-    det_lr_step(s);
+    det_lr_scheduler_step(s);
     det_value *dict = det_optim_state_dict(opt);
     assert_near(det_optim_lr(opt, 0), 0.05, 1e-15);
     assert_int_equal(det_optim_load_state_dict(again, dict, NULL), 0);
     assert_near(det_optim_lr(again, 0), 0.05, 1e-15);
     assert_near(det_optim_get(again, 0, "amsgrad"), 1, 0);
     det_lr_scheduler *more = det_lr_exponential(again, 0.5); // initial_lr came along
-    det_value *lr_dict = det_lr_state_dict(more);
+    det_value *lr_dict = det_lr_scheduler_state_dict(more);
     double base = 0;
     det_value_as_float(det_value_at(det_value_get(lr_dict, "base_lrs"), 0), &base, NULL);
     assert_near(base, 0.1, 0);
     det_value_free(lr_dict);
     det_value_free(dict);
-    det_lr_free(s);
-    det_lr_free(more);
+    det_lr_scheduler_free(s);
+    det_lr_scheduler_free(more);
     det_optim_free(opt);
     det_optim_free(again);
     det_module_free(m);

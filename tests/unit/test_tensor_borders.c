@@ -83,7 +83,7 @@ static void test_l1_loss__passes_no_gradient_at_nan(void **state)
     (void)state;
     det_tensor *x = leaf((float[]){NAN, 3, -1}, 3);
     det_tensor *t = det_from(DET_F32, DET_DIMS(3), (float[]){1, 1, 1});
-    backward_from_ones(det_l1_loss(x, t, .reduction = DET_SUM));
+    backward_from_ones(det_l1_loss(x, t, .reduction = DET_REDUCTION_SUM));
     assert_values(det_grad(x), 0, 1, -1);
 }
 
@@ -111,7 +111,7 @@ static void test_kl_div__target_of_zero_counts_what_the_input_says(void **state)
     (void)state;
     det_tensor *x = leaf((float[]){-INFINITY, -2}, 2);
     det_tensor *t = det_zeros(DET_F32, DET_DIMS(2));
-    det_tensor *y = det_kl_div_loss(x, t, .reduction = DET_NONE);
+    det_tensor *y = det_kl_div_loss(x, t, .reduction = DET_REDUCTION_NONE);
     assert_is_nan(y, 0);
     assert_near(det_item(det_select(y, 0, 1)), 0, 0);
 }
@@ -322,7 +322,7 @@ static void test_interpolate__picks_bytes(void **state)
 {
     (void)state;
     det_tensor *x = det_from(DET_U8, DET_DIMS(1, 1, 1, 2), (uint8_t[]){7, 255});
-    det_tensor *y = det_interpolate(x, 1, 4, DET_NEAREST, false);
+    det_tensor *y = det_interpolate(x, 1, 4, DET_INTERPOLATION_NEAREST, false);
     assert_int_equal(det_dtype_of(y), DET_U8);
     assert_values(det_to(y, DET_F32), 7, 7, 255, 255);
 }
@@ -332,7 +332,7 @@ static void test_l1_loss__of_integers_is_one(void **state)
     (void)state;
     det_tensor *x = det_from(DET_I64, DET_DIMS(2), (int64_t[]){1, 5});
     det_tensor *t = det_from(DET_I64, DET_DIMS(2), (int64_t[]){4, 4});
-    det_tensor *y = det_l1_loss(x, t, .reduction = DET_SUM);
+    det_tensor *y = det_l1_loss(x, t, .reduction = DET_REDUCTION_SUM);
     assert_int_equal(det_dtype_of(y), DET_I64);
     assert_values(det_to(y, DET_F32), 4);
 }

@@ -88,11 +88,12 @@ static void test_cross_entropy__takes_distributions_as_targets(void **state)
     assert_grad(probabilities, 0.870656, 1.620656, 0.120656, 0.165336, 0.790336, 1.290336);
     det_zero_grad(x);
     loss = det_cross_entropy(x, probabilities, .weight = weight, .label_smoothing = 0.1,
-                             .reduction = DET_SUM);
+                             .reduction = DET_REDUCTION_SUM);
     det_backward(loss);
     assert_loss(loss, 4.809272);
     assert_grad(x, -0.027233, -0.565142, 0.592375, 0.995039, -1.006248, 0.011209);
-    assert_loss(det_cross_entropy(x, probabilities, .reduction = DET_NONE), 1.441311, 1.655673);
+    assert_loss(det_cross_entropy(x, probabilities, .reduction = DET_REDUCTION_NONE), 1.441311,
+                1.655673);
 }
 
 static void test_nll_loss__means_over_weights(void **state)
@@ -129,7 +130,7 @@ static void test_cross_entropy__is_exact_for_large_logits(void **state)
     (void)state;
     det_tensor *large = matrix((float[]){1000, 1001, 900, -3000, -3001, -3002});
     det_requires_grad(large, true);
-    det_tensor *loss = det_cross_entropy(large, classes(0, 2), .reduction = DET_NONE);
+    det_tensor *loss = det_cross_entropy(large, classes(0, 2), .reduction = DET_REDUCTION_NONE);
     assert_loss(loss, 1.313262, 2.407606);
     det_backward(det_sum(loss));
     assert_grad(large, -0.731059, 0.731059, 0, 0.665241, 0.244728, -0.909969);
@@ -158,7 +159,7 @@ static void test_bce_with_logits__takes_weights_of_elements_and_positives(void *
     assert_loss(loss, 0.689393);
     assert_grad(x, -0.062923, 0.044824, -0.009934, 0.136262, -0.145941, 0.025953);
     assert_loss(det_bce_with_logits_loss(x, labels, .pos_weight = weight, .weight = weight,
-                                         .reduction = DET_SUM),
+                                         .reduction = DET_REDUCTION_SUM),
                 5.353634);
 }
 
@@ -191,8 +192,8 @@ static void test_hinge_embedding__has_a_default_margin_of_one(void **state)
     det_backward(loss);
     assert_loss(loss, 1.083333);
     assert_grad(x, 0.166667, -0.166667, 0.166667, 0, 0.166667, -0.166667);
-    assert_loss(det_hinge_embedding_loss(x, signs, .margin = 2, .reduction = DET_NONE), 0.5, 3, 2,
-                0.5, 0.25, 2.75);
+    assert_loss(det_hinge_embedding_loss(x, signs, .margin = 2, .reduction = DET_REDUCTION_NONE),
+                0.5, 3, 2, 0.5, 0.25, 2.75);
 }
 
 static void test_margin_ranking__compares_two_inputs(void **state)
@@ -267,7 +268,7 @@ static void test_losses__warn_once_per_place_of_shapes_that_only_broadcast(void 
     snprintf(place, sizeof place,
              "test_tensor_loss.c:%d: mse_loss: the input is (64, 1), the target (64,)", line);
     if (!strstr(warned, place)) fail_msg("'%s' has no '%s'", warned, place);
-    det_mse_loss(input, target, .reduction = DET_SUM); // another place
+    det_mse_loss(input, target, .reduction = DET_REDUCTION_SUM); // another place
     assert_int_equal(n_warned, 2);
     det_l1_loss(input, target);
     det_smooth_l1_loss(input, target);

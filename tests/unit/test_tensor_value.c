@@ -42,7 +42,7 @@ static void test_value__keeps_the_order_of_insertion(void **state)
         snprintf(key, sizeof key, "%d", (i * 37) % 100);
         assert_string_equal(det_value_key(d, i, NULL), key);
     }
-    assert_int_equal(det_value_kind(det_value_at(d, 2)), DET_V_STR);
+    assert_int_equal(det_value_kind(det_value_at(d, 2)), DET_KIND_STR);
     det_value_free(d);
 }
 
@@ -66,7 +66,7 @@ static void test_value__is_copied_as_a_tree(void **state)
     assert_int_equal(det_value_as_str(det_value_at(list, 0), &text, NULL), 0);
     assert_string_equal(text, "text");
     assert_ptr_equal(det_value_as_tensor(det_value_at(list, 1)), t);
-    assert_int_equal(det_value_kind(det_value_at(list, 2)), DET_V_NONE);
+    assert_int_equal(det_value_kind(det_value_at(list, 2)), DET_KIND_NONE);
     assert_int_equal(det_value_as_float(det_value_get_int(copy, 7), &number, NULL), 0);
     assert_true(number == 0.5);
     det_value_free(copy);

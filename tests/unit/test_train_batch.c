@@ -93,7 +93,7 @@ static void test_schedule__steps_by_optimizer_step(void **state)
 static void test_schedule__is_left_alone_if_manual(void **state)
 {
     (void)state;
-    expect_steps(DET_MANUAL_STEP, 1, 1, AFTER(-1));
+    expect_steps(DET_STEP_MANUAL, 1, 1, AFTER(-1));
 }
 
 static int plateau_init(void *self, det_context *ctx, det_err *err)
@@ -145,7 +145,7 @@ static void test_batch__says_what_is_not_allowed(void **state)
     const char *hparams = "{learning_rate: 1, global_batch_size: 8}";
     det_trial_ops ops = OneVarTrial;
     ops.init = plateau_init;
-    fail_with(&ops, hparams, DET_EINVAL, "a schedule that wants a metric needs DET_MANUAL_STEP");
+    fail_with(&ops, hparams, DET_EINVAL, "a schedule that wants a metric needs DET_STEP_MANUAL");
     ops.init = foreign_init;
     fail_with(&ops, hparams, DET_ESTATE, "this optimizer is not wrapped");
     det_optim_free(foreign);
@@ -647,7 +647,7 @@ static det_lr_scheduler *old_schedule(void *self, det_optimizer *opt, det_step_m
 {
     (void)self;
     *mode = DET_STEP_EVERY_BATCH;
-    return det_lr_step_lr(opt, 5, 0);
+    return det_lr_step_decay(opt, 5, 0);
 }
 
 static int old_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)

@@ -37,7 +37,7 @@ static int reset(void **state)
 static const char *const by_2 = "{learning_rate: 0.001, global_batch_size: 2}"; // 32 per epoch
 static const char *const by_4 = "{learning_rate: 0.001, global_batch_size: 4}"; // 16 per epoch
 
-#define NEVER ((det_length){.unit = DET_NEVER})
+#define NEVER ((det_length){.unit = DET_UNIT_NEVER})
 
 #define run(hp, ...) run_with(hp, (det_train_opts){__VA_ARGS__})
 
@@ -126,7 +126,7 @@ static void test_loop__takes_records_epochs_and_lists(void **state)
     const int64_t at[] = {3, 4, 11};
     counter.validations = counter.workloads = 0;
     run(by_4, .max_length = det_batches(16), .reporting_period = NEVER,
-        .min_validation_period = {.unit = DET_BATCHES, .at = at, .n_at = 3});
+        .min_validation_period = {.unit = DET_UNIT_BATCHES, .at = at, .n_at = 3});
     assert_int_equal(counter.validations, 4); // and at the end
     assert_int_equal(counter.workloads, 4);
     counter.validations = 0;

@@ -70,7 +70,7 @@ static det_loader *net_data(void *self)
 {
     (void)self;
     det_tensor *x = det_randn(DET_F32, DET_DIMS(200, 8)), *y = det_randn(DET_F32, DET_DIMS(200, 1));
-    return det_loader_new(det_data_tensors((det_tensor *const[]){x, y}, 2), .batch_size = 8,
+    return det_loader_new(det_dataset_tensors((det_tensor *const[]){x, y}, 2), .batch_size = 8,
                           .shuffle = true);
 }
 

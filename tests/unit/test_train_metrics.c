@@ -23,16 +23,16 @@ static void test_reduce__knows_four_kinds(void **state)
 {
     (void)state;
     const double v[] = {0.25, 0.5, 0.75, 1, 25.5, 1.9}, w[] = {1, 2, 5, 4, 5, 6};
-    assert_near(reduce_values(DET_REDUCE_AVG, v, NULL, 6, 1), 4.98, 0.005);
-    assert_near(reduce_values(DET_REDUCE_AVG, v, w, 6, 1), 6.43, 0.005);
-    assert_near(reduce_values(DET_REDUCE_SUM, v, NULL, 6, 1), 29.9, 1e-12);
-    assert_near(reduce_values(DET_REDUCE_MIN, v, NULL, 6, 1), 0.25, 0);
-    assert_near(reduce_values(DET_REDUCE_MAX, v, NULL, 6, 1), 25.5, 0);
+    assert_near(reduce_values(DET_COMBINE_AVG, v, NULL, 6, 1), 4.98, 0.005);
+    assert_near(reduce_values(DET_COMBINE_AVG, v, w, 6, 1), 6.43, 0.005);
+    assert_near(reduce_values(DET_COMBINE_SUM, v, NULL, 6, 1), 29.9, 1e-12);
+    assert_near(reduce_values(DET_COMBINE_MIN, v, NULL, 6, 1), 0.25, 0);
+    assert_near(reduce_values(DET_COMBINE_MAX, v, NULL, 6, 1), 25.5, 0);
     const double with_nan[] = {1, NAN, 3};
-    assert_true(isnan(reduce_values(DET_REDUCE_MIN, with_nan, NULL, 3, 1)));
-    assert_true(isnan(reduce_values(DET_REDUCE_MAX, with_nan, NULL, 3, 1)));
+    assert_true(isnan(reduce_values(DET_COMBINE_MIN, with_nan, NULL, 3, 1)));
+    assert_true(isnan(reduce_values(DET_COMBINE_MAX, with_nan, NULL, 3, 1)));
     // Ranks that have trained nothing do not count.
-    assert_near(reduce_values(DET_REDUCE_AVG, (double[]){2, 99}, (double[]){3, 0}, 2, 1), 2, 0);
+    assert_near(reduce_values(DET_COMBINE_AVG, (double[]){2, 99}, (double[]){3, 0}, 2, 1), 2, 0);
 }
 
 // Batches of 2 of 47 numbers, dealt out to ranks and put together again.
@@ -195,18 +195,18 @@ static int index_batch(void *self, const det_step *step, det_metrics *out, det_e
     return det_check(err);
 }
 
-static det_reduce by_name(void *self, const char *metric)
+static det_combine by_name(void *self, const char *metric)
 {
     (void)self;
     switch (metric[1]) {
     case 'u':
-        return DET_REDUCE_SUM;
+        return DET_COMBINE_SUM;
     case 'a':
-        return DET_REDUCE_MAX;
+        return DET_COMBINE_MAX;
     case 'i':
-        return DET_REDUCE_MIN;
+        return DET_COMBINE_MIN;
     default:
-        return DET_REDUCE_AVG;
+        return DET_COMBINE_AVG;
     }
 }
 

@@ -133,7 +133,7 @@ static det_dataset *samples(void)
     det_tensor *y = det_randn(DET_F32, DET_DIMS(n, 2));
     det_tensor *number = det_arange(DET_F32, 0, n, 1);
     det_set_rng_state(before);
-    return det_data_tensors((det_tensor *const[]){x, y, number}, 3);
+    return det_dataset_tensors((det_tensor *const[]){x, y, number}, 3);
 }
 
 static det_loader *training_data(void *self)

@@ -104,7 +104,7 @@ static det_loader *net_data(void *self)
     det_tensor *x = det_randn(DET_F32, DET_DIMS(SAMPLES, 1, 8, 8));
     det_tensor *y = det_randint(0, 4, DET_DIMS(SAMPLES));
     det_set_rng_state(before);
-    return det_loader_new(det_data_tensors((det_tensor *const[]){x, y}, 2), .batch_size = BATCH,
+    return det_loader_new(det_dataset_tensors((det_tensor *const[]){x, y}, 2), .batch_size = BATCH,
                           .shuffle = true, .num_workers = 1);
 }
 
@@ -212,7 +212,7 @@ static void test_resume__file_has_the_four_keys(void **state)
     assert_int_equal(det_value_len(det_value_get(tree, "models_state_dict")), 1);
     assert_int_equal(det_value_len(det_value_get(tree, "optimizers_state_dict")), 1);
     assert_int_equal(det_value_len(det_value_get(tree, "lr_schedulers_state_dict")), 1);
-    assert_int_equal(det_value_kind(det_value_get(tree, "callbacks")), DET_V_DICT);
+    assert_int_equal(det_value_kind(det_value_get(tree, "callbacks")), DET_KIND_DICT);
     det_value_free(tree);
 }
 
@@ -398,9 +398,11 @@ static void test_predict__keeps_the_order_of_the_data(void **state)
     assert_fine();
     det_tensor *x = det_randn(DET_F32, DET_DIMS(13, 1, 8, 8));
     det_tensor *many = det_predict(
-        t, trial, det_loader_new(det_data_tensors((det_tensor *const[]){x}, 1), .batch_size = 4));
+        t, trial,
+        det_loader_new(det_dataset_tensors((det_tensor *const[]){x}, 1), .batch_size = 4));
     det_tensor *once = det_predict(
-        t, trial, det_loader_new(det_data_tensors((det_tensor *const[]){x}, 1), .batch_size = 13));
+        t, trial,
+        det_loader_new(det_dataset_tensors((det_tensor *const[]){x}, 1), .batch_size = 13));
     assert_fine();
     assert_int_equal(det_size(many, 0), 13);
     assert_int_equal(det_size(many, 1), 4);

@@ -99,7 +99,7 @@ static det_loader *loader(det_context *ctx, uint32_t seed, int64_t n, bool shuff
     }
     det_tensor *both[] = {det_from(DET_F32, DET_DIMS(n, N_FEATURES), x),
                           det_from(DET_I64, DET_DIMS(n), y)};
-    return det_loader_new(det_data_tensors(both, 2),
+    return det_loader_new(det_dataset_tensors(both, 2),
                           .batch_size = det_context_per_slot_batch_size(ctx), .shuffle = shuffle);
 }
 
