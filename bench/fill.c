@@ -41,7 +41,7 @@ static void add_trial(struct db_tx *tx, int64_t experiment, int64_t i)
         .experiment_id = experiment,
         .number = FIRST_TRIAL + i,
         .task_id = arena_printf(&arena, "%lld.%lld", (long long)experiment, (long long)i),
-        .state = random % 10 ? RUN_COMPLETED : RUN_ERROR,
+        .state = random % 10 ? EXP_COMPLETED : EXP_ERROR,
         .hparams = hparams_of(&arena, random),
         .run_id = 1,
         .restarts = (int64_t)(random >> 8) % 3,

@@ -381,7 +381,7 @@ class Routes:
                 info = tarfile.TarInfo('train.py')
                 info.size = 20 << 20
                 tar.addfile(info, io.BytesIO(bytes(info.size)))
-            return json.loads(self.call('POST', base + '/contexts', out.getvalue(), kind='application/x-tar'))['context']
+            return json.loads(self.call('POST', base + '/code', out.getvalue(), kind='application/x-tar'))['code']
 
         def follow(path, event):
             c = http.client.HTTPConnection(m.host, timeout=60)
@@ -436,7 +436,7 @@ class Routes:
             'GET /api/v1/users/{user}/agent-user': get(base + '/users/2/agent-user'),
             'DELETE /api/v1/users/{user}/agent-user': lambda i: (self.call('PUT', base + '/users/2/agent-user', {'uid': 1000, 'gid': 1000}),
                                                                  self.call('DELETE', base + '/users/2/agent-user')),
-            'POST /api/v1/contexts': upload,
+            'POST /api/v1/code': upload,
             'POST /api/v1/experiments': crowd_of,
             'GET /api/v1/experiments': get(base + '/experiments', '', '?limit=-1'),
             'GET /api/v1/experiment/labels': get(base + '/experiment/labels'),

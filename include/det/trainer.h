@@ -171,9 +171,9 @@ typedef struct det_train_opts {
     // Where checkpoints go. NULL: ~/.local/share/det/checkpoints ($XDG_DATA_HOME) if there is a
     // min_checkpoint_period, and else none are written.
     const char *checkpoint_dir;
-    const char *code_dir; // with the model definition, which checkpoints get a copy of; NULL: none
-    const char *resume;   // directory of a checkpoint to go on from
-    bool resume_newest;   // or the newest in checkpoint_dir that is whole, if there is one
+    const char *code_dir;     // of the trial; checkpoints get a copy; NULL: none
+    const char *resume;       // directory of a checkpoint to go on from
+    bool resume_newest;       // or the newest in checkpoint_dir that is whole, if there is one
     const char *metrics_file; // training and validation metrics are appended as lines of JSON
     det_report_fn on_report;
     void *report_user;

@@ -226,7 +226,7 @@ static void run_epoch(det_accel *t)
 }
 
 // What stopped the run is told once; then the run ends as any other.
-static void settle_stop(det_accel *t)
+static void announce_stop(det_accel *t)
 {
     if (!t->stopping) return;
     t->stopping = false;
@@ -244,7 +244,7 @@ void loop_run_training(det_accel *t)
     if (accel_running(t) && is_at_end(t))
         det_accel_print(t, "Reached the maximum of %lld training steps",
                         (long long)t->config.max_num_train_steps);
-    settle_stop(t);
+    announce_stop(t);
     STEP(t, training_run_end);
     t->resumable = true;
     EVENT(t, on_training_run_end);
@@ -257,7 +257,7 @@ void loop_run_evaluation(det_accel *t)
     STEP(t, evaluation_run_start);
     EVENT(t, on_evaluation_run_start);
     STEP(t, run_eval_epoch, t->eval_loader);
-    settle_stop(t);
+    announce_stop(t);
     STEP(t, evaluation_run_end);
     EVENT(t, on_evaluation_run_end);
 }

@@ -35,7 +35,7 @@ static const struct doc *upload(struct remote *r, const char *dir)
     int rc = pack_folder(dir, &tar, &totals, &err);
     if (!rc) print_packed(dir, &totals);
     const struct http_call call = {.method = HTTP_POST,
-                                   .path = "/api/v1/contexts",
+                                   .path = "/api/v1/code",
                                    .body = buf_str(&tar),
                                    .content_type = "application/gzip",
                                    .timeout_us = -1};
@@ -49,7 +49,7 @@ static const struct doc *upload(struct remote *r, const char *dir)
 
 // What the master is told to make. What is NULL or 0 is not said.
 struct creation {
-    const char *config, *context, *type, *template;
+    const char *config, *code, *type, *template;
     int64_t parent;
     int64_t continues; // this experiment goes on, with the changes of config
     bool paused;
@@ -72,7 +72,7 @@ static const struct doc *create(struct remote *r, const struct creation *c)
     set_number(a, body, "id", c->continues);
     set_text(a, body, c->continues ? "overrideConfig" : "config", c->config);
     set_text(a, body, "type", c->type);
-    set_text(a, body, "context", c->context);
+    set_text(a, body, "code", c->code);
     set_text(a, body, "template", c->template);
     set_number(a, body, "parentId", c->parent);
     if (c->paused) doc_set(body, str_from("activate"), doc_new_bool(a, false));
@@ -121,7 +121,7 @@ static int create_from_file(const struct call *call, bool job)
     if (call->n_args > 1) {
         const struct doc *uploaded = upload(&r, call->args[1]);
         if (!uploaded) goto out;
-        c.context = doc_text(uploaded, "context");
+        c.code = doc_text(uploaded, "code");
     }
     c.config = s.text;
     const struct doc *answer = create(&r, &c);
@@ -184,9 +184,9 @@ static int run_fork(const struct call *call)
     status = EXIT_USAGE;
     if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
     status = EXIT_FAILED;
-    const char *context = doc_text(row, "modelDefinition");
+    const char *code = doc_text(row, "modelDefinition");
     const struct creation c = {.config = s.text,
-                               .context = *context ? context : NULL,
+                               .code = *code ? code : NULL,
                                .parent = doc_whole(row, "id"),
                                .paused = call_option(call, "paused")};
     const struct doc *answer = create(&r, &c);

@@ -1,4 +1,4 @@
-// Unit cmd_download.c: brings files of the master here: model definitions, checkpoints.
+// Unit cmd_download.c: brings files of the master here: code, checkpoints.
 #include "cli/cmd.h"
 
 #include "base/path.h"

@@ -1,4 +1,4 @@
-// Unit pack.c: makes the archive of a model definition.
+// Unit pack.c: makes the archive of the code of an experiment.
 #include "cli/pack.h"
 
 #include "base/arena.h"

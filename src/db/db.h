@@ -262,7 +262,7 @@ int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, s
 int db_warm_starts_list(struct db_reader *r, struct arena *a,
                         struct db_list *out, // of const char *
                         det_err *err);
-// Names of model definitions that some experiment has.
+// Names of code that some experiment has.
 int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                      det_err *err);
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *

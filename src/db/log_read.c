@@ -189,23 +189,23 @@ static int look_at_chunks(struct scan *s, int64_t low, int64_t high, det_err *er
 
 // --- lines of before there were chunks
 
-struct rows {
+struct line_range {
     int64_t first, last; // 0: there are none
 };
 
-static int find_rows(struct scan *s, struct rows *out, det_err *err)
+static int find_rows(struct scan *s, struct line_range *out, det_err *err)
 {
     sqlite3_stmt *q = connection_statement(&s->r->c, SQL_OLD_LINES_RANGE);
     int rc = q ? sqlite3_bind_int64(q, 1, s->f->trial_id) : sqlite3_errcode(s->r->c.sql);
     if (rc == SQLITE_OK) rc = sqlite3_step(q);
     if (rc == SQLITE_ROW)
-        *out = (struct rows){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
+        *out = (struct line_range){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
     int code = rc == SQLITE_ROW ? 0 : sqlite_fail(s->r->c.sql, rc, err);
     if (q) sqlite3_reset(q);
     return code;
 }
 
-static int look_at_rows(struct scan *s, const struct rows *rows, det_err *err)
+static int look_at_rows(struct scan *s, const struct line_range *rows, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     if (s->full || !rows->last) return 0;
@@ -234,7 +234,7 @@ static int look_at_rows(struct scan *s, const struct rows *rows, det_err *err)
 
 static int look_at_all(struct scan *s, det_err *err)
 {
-    struct rows rows = {0};
+    struct line_range rows = {0};
     int rc = find_rows(s, &rows, err);
     if (rc) return rc;
     int64_t before = rows.last ? MIN(s->high, rows.first) : s->low;

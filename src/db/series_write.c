@@ -211,7 +211,7 @@ int series_start(struct db *db, bool *is_due, det_err *err)
 }
 
 // Nothing is due of it any more.
-static int settle(struct db *db, const struct series_group *g, det_err *err)
+static int mark_done(struct db *db, const struct series_group *g, det_err *err)
 {
     const struct value values[] = {VALUE_OF_INT(g->trial_id), VALUE_OF_TEXT(g->name)};
     db->tails[key_of(db, g) % N_TAILS] = (struct series_tail){0};
@@ -224,7 +224,7 @@ static int seal_next(struct db *db, const struct series_group *g, bool whole, de
     int rc = series_mark(db, g, &mark, err);
     if (!rc) rc = count_tail(db, g, mark, &n, err);
     if (rc) return rc;
-    if (n < (whole ? SPAN_FEWEST : SPAN_DUE)) return settle(db, g, err);
+    if (n < (whole ? SPAN_FEWEST : SPAN_DUE)) return mark_done(db, g, err);
     rc = series_seal(db, g, mark, INT64_MAX, &end, err);
     struct series_tail *t = &db->tails[key_of(db, g) % N_TAILS];
     if (t->key == key_of(db, g)) t->mark = end;

@@ -151,7 +151,7 @@ static int judge(const struct dist *d, const struct hello *h, det_err *err)
     return 0;
 }
 
-// One that comes. Strangers, and those who say nothing, are ignored.
+// One that comes. Callers without the token, and those who say nothing, are ignored.
 static int welcome(struct dist *d, int listener, int memory, bool *is_welcome, det_err *err)
 {
     struct hello hello;

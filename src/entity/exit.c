@@ -23,12 +23,12 @@ bool exit_is_error(enum exit_kind kind)
 
 static bool is_stopping_with_error(const struct trial_facts *f)
 {
-    return run_state_is_stopping(f->state) && exit_is_error(f->exit);
+    return exp_state_is_stopping(f->state) && exit_is_error(f->exit);
 }
 
 static bool is_stopping(const struct trial_facts *f)
 {
-    return run_state_is_stopping(f->state);
+    return exp_state_is_stopping(f->state);
 }
 
 static bool is_searched_with_error(const struct trial_facts *f)

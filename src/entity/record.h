@@ -15,7 +15,7 @@ enum experiment_kind { EXPERIMENT_SEARCH, EXPERIMENT_GENERIC }; // a search, or 
 struct experiment {
     int64_t id;
     enum experiment_kind kind;
-    enum run_state state;
+    enum exp_state state;
     const char *name, *description, *notes;
     LIST_OF(const char *) labels;
     bool archived;
@@ -29,10 +29,10 @@ struct experiment {
     struct opt_int best_trial_id;
     double best_metric;
     const char *resource_pool;
-    const char *job_id;  // UUID
-    const char *context; // name of the stored model definition; NULL: none
-    const char *reason;  // why it ended as it did; NULL: nothing to say
-    bool private;        // code, logs and files are for the owner and administrators
+    const char *job_id; // UUID
+    const char *code;   // name of the stored archive; NULL: none
+    const char *reason; // why it ended as it did; NULL: nothing to say
+    bool private;       // code, logs and files are for the owner and administrators
 };
 
 struct trial {
@@ -40,7 +40,7 @@ struct trial {
     int64_t number;         // among the trials of the experiment, from 1: the searcher's name
     const char *request_id; // UUID, drawn by the searcher
     const char *task_id;    // "<experiment>.<request>"
-    enum run_state state;
+    enum exp_state state;
     const struct doc *hparams;
     int64_t seed;
     int64_t restarts; // counted failures

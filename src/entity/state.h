@@ -4,7 +4,7 @@
 // A machine is a table (state x event); a cell is the next state, "nothing changes", or a refusal
 // with words. Who changes a state calls the machine's step function and writes the result:
 //
-//     enum run_state next;
+//     enum exp_state next;
 //     if (experiment_step(row.state, EXPERIMENT_PAUSE, &next, err)) return ...;  // says why not
 //     row.state = next;
 #pragma once
@@ -13,32 +13,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Of experiments (all of them) and trials (up to RUN_ERROR).
+// Of experiments (all of them) and trials (up to EXP_ERROR).
 //
 //     PAUSED <-> ACTIVE --> STOPPING_x --> COMPLETED | CANCELED | ERROR --> DELETING --> DELETED
 //                                                                              ^ |
 //                                                                              | v
 //                                                                          DELETE_FAILED
-enum run_state {
-    RUN_PAUSED,
-    RUN_ACTIVE,
-    RUN_STOPPING_COMPLETED, // in order of severity: a stop can only become more severe
-    RUN_STOPPING_CANCELED,
-    RUN_STOPPING_KILLED,
-    RUN_STOPPING_ERROR,
-    RUN_COMPLETED,
-    RUN_CANCELED,
-    RUN_ERROR,
-    RUN_DELETING,
-    RUN_DELETE_FAILED,
-    RUN_DELETED,
-    RUN_N_STATE
+enum exp_state {
+    EXP_PAUSED,
+    EXP_ACTIVE,
+    EXP_STOPPING_COMPLETED, // in order of severity: a stop can only become more severe
+    EXP_STOPPING_CANCELED,
+    EXP_STOPPING_KILLED,
+    EXP_STOPPING_ERROR,
+    EXP_COMPLETED,
+    EXP_CANCELED,
+    EXP_ERROR,
+    EXP_DELETING,
+    EXP_DELETE_FAILED,
+    EXP_DELETED,
+    EXP_N_STATE
 };
 
-extern const char *const run_state_names[]; // "STATE_PAUSED", ...; NULL at the end
+extern const char *const exp_state_names[]; // "STATE_PAUSED", ...; NULL at the end
 
-bool run_state_is_terminal(enum run_state state); // COMPLETED, CANCELED, ERROR
-bool run_state_is_stopping(enum run_state state);
+bool exp_state_is_terminal(enum exp_state state); // COMPLETED, CANCELED, ERROR
+bool exp_state_is_stopping(enum exp_state state);
 
 enum experiment_event {
     EXPERIMENT_ACTIVATE,
@@ -60,7 +60,7 @@ enum experiment_event {
 
 // The state after an event, which may be the same one. Refusals: DET_ESTATE, or DET_ENOTFOUND where
 // there is nothing left to act on.
-int experiment_step(enum run_state from, enum experiment_event event, enum run_state *out,
+int experiment_step(enum exp_state from, enum experiment_event event, enum exp_state *out,
                     det_err *err);
 
 enum trial_event {
@@ -75,7 +75,7 @@ enum trial_event {
 };
 
 // Never refuses: what comes too late, or is milder than what is under way, changes nothing.
-enum run_state trial_step(enum run_state from, enum trial_event event);
+enum exp_state trial_step(enum exp_state from, enum trial_event event);
 
 // What a trial in a state must have done to it.
 enum trial_effect {
@@ -86,7 +86,7 @@ enum trial_effect {
     TRIAL_END,       // go to the terminal state
 };
 
-enum trial_effect trial_effect(enum run_state state, bool has_allocation, bool has_work);
+enum trial_effect trial_effect(enum exp_state state, bool has_allocation, bool has_work);
 
 // How the run of a task ended.
 enum exit_kind {
@@ -116,7 +116,7 @@ bool exit_is_error(enum exit_kind kind);
 
 // What to do with a trial whose allocation has ended.
 struct trial_facts {
-    enum run_state state;
+    enum exp_state state;
     enum exit_kind exit;
     bool searcher_done; // its operations are complete and it is closed
     bool retries_off;   // a log policy says: do not restart

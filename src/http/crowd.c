@@ -51,22 +51,22 @@ static void remove_if_empty(struct crowd *crowd, struct crowd_owner *o)
     free(o);
 }
 
-// --- seats: into and out of the lists of their owner and of all strangers
+// --- seats: into and out of the lists of their owner and of all anonymous ones
 
-static void link_stranger(struct crowd *crowd, struct seat *s)
+static void link_anonymous(struct crowd *crowd, struct seat *s)
 {
-    s->before_stranger = crowd->last_stranger;
-    s->after_stranger = NULL;
-    *(s->before_stranger ? &s->before_stranger->after_stranger : &crowd->first_stranger) = s;
-    crowd->last_stranger = s;
+    s->before_anonymous = crowd->last_anonymous;
+    s->after_anonymous = NULL;
+    *(s->before_anonymous ? &s->before_anonymous->after_anonymous : &crowd->first_anonymous) = s;
+    crowd->last_anonymous = s;
 }
 
-static void unlink_stranger(struct crowd *crowd, struct seat *s)
+static void unlink_anonymous(struct crowd *crowd, struct seat *s)
 {
-    *(s->before_stranger ? &s->before_stranger->after_stranger : &crowd->first_stranger) =
-        s->after_stranger;
-    *(s->after_stranger ? &s->after_stranger->before_stranger : &crowd->last_stranger) =
-        s->before_stranger;
+    *(s->before_anonymous ? &s->before_anonymous->after_anonymous : &crowd->first_anonymous) =
+        s->after_anonymous;
+    *(s->after_anonymous ? &s->after_anonymous->before_anonymous : &crowd->last_anonymous) =
+        s->before_anonymous;
 }
 
 static void sit(struct crowd *crowd, struct seat *s, struct crowd_owner *o)
@@ -78,7 +78,7 @@ static void sit(struct crowd *crowd, struct seat *s, struct crowd_owner *o)
     o->last = s;
     o->n++;
     crowd->n_of[o->kind]++;
-    if (o->kind == OWNER_NETWORK) link_stranger(crowd, s);
+    if (o->kind == OWNER_NETWORK) link_anonymous(crowd, s);
 }
 
 static void stand_up(struct crowd *crowd, struct seat *s)
@@ -90,7 +90,7 @@ static void stand_up(struct crowd *crowd, struct seat *s)
     s->owner = NULL;
     o->n--;
     crowd->n_of[o->kind]--;
-    if (o->kind == OWNER_NETWORK) unlink_stranger(crowd, s);
+    if (o->kind == OWNER_NETWORK) unlink_anonymous(crowd, s);
     remove_if_empty(crowd, o);
 }
 
@@ -104,11 +104,11 @@ static struct seat *quietest_of(const struct crowd_owner *o)
     return o->first;
 }
 
-static struct seat *quietest_stranger(const struct crowd *crowd)
+static struct seat *quietest_anonymous(const struct crowd *crowd)
 {
-    for (struct seat *s = crowd->first_stranger; s; s = s->after_stranger)
+    for (struct seat *s = crowd->first_anonymous; s; s = s->after_anonymous)
         if (!s->is_busy) return s;
-    return crowd->first_stranger;
+    return crowd->first_anonymous;
 }
 
 struct seat *crowd_enter(struct crowd *crowd, struct seat *seat, const char *network)
@@ -123,7 +123,7 @@ struct seat *crowd_enter(struct crowd *crowd, struct seat *seat, const char *net
         out = quietest_of(o);
     else if (crowd->n_of[OWNER_NETWORK] > max->connections - max->reserve ||
              crowd->n > max->connections)
-        out = quietest_stranger(crowd);
+        out = quietest_anonymous(crowd);
     if (out == seat && o->n <= max->per_address) out = NULL; // it may be one that has no limit
     if (out) stand_up(crowd, out);
     return out;
@@ -144,8 +144,8 @@ void crowd_set_busy(struct crowd *crowd, struct seat *seat, bool is_busy)
         stand_up(crowd, seat);
         sit(crowd, seat, o);
     } else if (o->kind == OWNER_NETWORK) {
-        unlink_stranger(crowd, seat);
-        link_stranger(crowd, seat);
+        unlink_anonymous(crowd, seat);
+        link_anonymous(crowd, seat);
     }
 }
 

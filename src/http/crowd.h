@@ -1,8 +1,8 @@
 // http/crowd.h: who has how many of a server's connections. Private to the layer.
 //
-// A connection belongs to the network it comes from (a stranger) until a request on it says who
+// A connection belongs to the network it comes from (it is anonymous) until a request on it says who
 // calls; then it belongs to that user. Each of these has a limit of its own, so nobody can take the
-// places of all others. There is always room for a new connection: of strangers the one that has
+// places of all others. There is always room for a new connection: of anonymous ones the one that has
 // been quiet the longest makes it, first of the same network, then of all.
 #pragma once
 
@@ -13,10 +13,10 @@ enum owner_kind { OWNER_NETWORK, OWNER_USER, OWNER_UNLIMITED, OWNER_N_KIND };
 
 // A connection's place. Part of the server's record of the connection.
 struct seat {
-    struct seat *before, *after;                   // of the same owner, the longest quiet first
-    struct seat *before_stranger, *after_stranger; // of all strangers, likewise
-    struct crowd_owner *owner;                     // NULL: it has been shown the door
-    bool is_busy;                                  // it waits for our answer
+    struct seat *before, *after;                     // of the same owner, the longest quiet first
+    struct seat *before_anonymous, *after_anonymous; // of all anonymous ones, likewise
+    struct crowd_owner *owner;                       // NULL: it has been shown the door
+    bool is_busy;                                    // it waits for our answer
 };
 
 enum { CROWD_BUCKETS = 1024 };
@@ -25,7 +25,7 @@ struct crowd {
     struct http_limits limits;
     struct hash_key key;
     struct crowd_owner *owners[CROWD_BUCKETS];
-    struct seat *first_stranger, *last_stranger;
+    struct seat *first_anonymous, *last_anonymous;
     int n, n_of[OWNER_N_KIND]; // connections
 };
 

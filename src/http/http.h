@@ -209,12 +209,12 @@ void http_put_event(struct buf *out, const char *id, const char *event, struct s
 struct http_server;
 
 // How many connections there may be. Whoever has more than their share loses the oldest of them
-// (strangers), or gets 429 for the newest (users).
+// (of anonymous ones), or gets 429 for the newest (users).
 struct http_limits {
     int connections; // 0: 10000
     int per_address; // that have not shown a token; 0: 256
     int per_user;    // of those http_claim() names; 0: 2000
-    int reserve;     // that strangers cannot have, and users neither; 0: a tenth; at most half
+    int reserve;     // that anonymous ones cannot have, and users neither; 0: a tenth; at most half
 };
 
 struct http_server_opts {

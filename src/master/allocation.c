@@ -1,6 +1,6 @@
-// Unit allocation.c: live allocations, from the wish for slots to the end of the processes.
+// Unit allocation.c: live allocations, from the request for slots to the end of the processes.
 //
-//     wish --scheduler--> assigned --durable--> files --> started --> exited --durable--> forgotten
+//     request --scheduler--> assigned --durable--> files --> started --> exited --durable--> forgotten
 //
 // The database knows an allocation before anything of it runs, and the resource manager forgets it
 // only after the database knows how it ended: so a master that dies at any point finds out.
@@ -51,33 +51,33 @@ static void mark_queue(struct master *m)
     schedule_soon(m);
 }
 
-void allocation_wish(struct live_trial *t)
+void allocation_request(struct live_trial *t)
 {
     struct live_experiment *e = t->experiment;
     struct live_allocation *a = allocation_new(t);
-    a->before = e->last_wish;
-    *(e->last_wish ? &e->last_wish->next : &e->first_wish) = a;
-    e->last_wish = a;
-    e->n_wishes++;
+    a->before = e->last_request;
+    *(e->last_request ? &e->last_request->next : &e->first_request) = a;
+    e->last_request = a;
+    e->n_requests++;
     t->allocation = a;
     mark_queue(e->master);
 }
 
-static void unwish(struct live_allocation *a)
+static void withdraw_request(struct live_allocation *a)
 {
     struct live_experiment *e = a->trial->experiment;
-    if (e->first_wish != a && !a->before) return;
-    *(a->before ? &a->before->next : &e->first_wish) = a->next;
-    *(a->next ? &a->next->before : &e->last_wish) = a->before;
+    if (e->first_request != a && !a->before) return;
+    *(a->before ? &a->before->next : &e->first_request) = a->next;
+    *(a->next ? &a->next->before : &e->last_request) = a->before;
     a->next = a->before = NULL;
-    e->n_wishes--;
+    e->n_requests--;
 }
 
 void allocation_free(struct live_allocation *a)
 {
     if (!a) return;
     struct master *m = a->trial->experiment->master;
-    unwish(a);
+    withdraw_request(a);
     wake_waiters(a, true);
     loop_timer_clear(m->loop, &a->timer);
     if (a->row.token) set_remove(&m->allocations, a->row.token);
@@ -159,7 +159,7 @@ static void finish(struct live_allocation *a, struct db_tx *tx)
     t->allocation = NULL;
     trial_exited(t, &a->row, tx);
     allocation_free(a);
-    experiment_settle(e);
+    experiment_end_if_drained(e);
     db_tx_submit_must(tx, forget, p);
     mark_queue(m);
 }
@@ -264,7 +264,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
     struct master *m = t->experiment->master;
     struct db_tx *tx = db_tx_new(m->db);
     char next[32];
-    unwish(a);
+    withdraw_request(a);
     step(a, ALLOCATION_ASSIGN);
     events_mark(m, &(struct event_mark){.kind = EVENT_QUEUE});
     a->backfilled = backfilled;
@@ -283,7 +283,7 @@ void allocation_assign(struct live_allocation *a, bool backfilled)
 
 // --- signals
 
-// Nothing of it exists but the wish.
+// Nothing of it exists but the request for slots.
 static void withdraw(struct live_allocation *a, struct db_tx *tx)
 {
     struct live_trial *t = a->trial;

@@ -94,7 +94,7 @@ static void answer(void *ctx, int code, const det_err *err)
     struct pending_key *p = ctx;
     if (p->key) {
         remove_key(p);
-        key_settled(p->req->user, p->allocation_token, p->key, code);
+        key_written(p->req->user, p->allocation_token, p->key, code);
     }
     if (p->done)
         p->done(p->ctx, code, err);

@@ -42,7 +42,7 @@ static int get_ready(struct http_request *req, det_err *err)
 }
 
 struct counts {
-    int trials[RUN_N_STATE], allocations[ALLOCATION_N_STATE];
+    int trials[EXP_N_STATE], allocations[ALLOCATION_N_STATE];
 };
 
 static void count(const struct master *m, struct counts *out)
@@ -133,7 +133,7 @@ static int get_metrics(struct http_request *req, det_err *err)
     prom_family(&out, "det_experiments", PROM_GAUGE, "Experiments that have not ended.");
     prom_sample(&out, "det_experiments", NULL, (double)m->experiments.n);
     prom_family(&out, "det_trials", PROM_GAUGE, "Trials that have not ended, by state.");
-    put_states(&out, "det_trials", c.trials, run_state_names);
+    put_states(&out, "det_trials", c.trials, exp_state_names);
     prom_family(&out, "det_allocations", PROM_GAUGE, "Runs that have not ended, by state.");
     put_states(&out, "det_allocations", c.allocations, allocation_state_names);
     put_slots(&out, m);

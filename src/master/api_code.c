@@ -1,4 +1,4 @@
-// Unit api_code.c: routes about the code of experiments: the files of a model definition, and how
+// Unit api_code.c: routes about the code of experiments: its files, and how
 // those of two experiments differ. Archives are read by the threads for files.
 #include "master/routes.h"
 
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "doc/yaml.h"
-#include "master/context.h"
+#include "master/code.h"
 
 enum {
     LOOKED_AT_BYTES = 4096,         // to tell a text from other files
@@ -35,8 +35,8 @@ struct reading {
 static const char *archive_of(const struct http_request *req, const struct experiment *row)
 {
     const struct master *m = req->user;
-    if (!row->context) return NULL;
-    return arena_printf(req->arena, "%s/contexts/%s", m->data_dir, row->context);
+    if (!row->code) return NULL;
+    return arena_printf(req->arena, "%s/code/%s", m->data_dir, row->code);
 }
 
 static void drop_reading(void *found)
@@ -102,7 +102,7 @@ static bool is_text(struct str content)
 
 // --- the list
 
-static int list_file(void *ctx, const struct context_file *file, det_err *err)
+static int list_file(void *ctx, const struct code_file *file, det_err *err)
 {
     struct json_writer *w = ctx;
     (void)err;
@@ -125,9 +125,9 @@ static void list_files(struct reading *r)
     json_key(&w, "files");
     json_open_list(&w);
     if (r->archives[0])
-        r->rc = context_read(
+        r->rc = code_read(
             r->archives[0],
-            &(struct context_reading){.max_content = LOOKED_AT_BYTES, .use = list_file, .ctx = &w},
+            &(struct code_reading){.max_content = LOOKED_AT_BYTES, .use = list_file, .ctx = &w},
             &r->err);
     json_close(&w);
     json_close(&w);
@@ -140,7 +140,7 @@ static int read_list(struct http_request *req, det_err *err)
 
 // --- one file
 
-static int show_file(void *ctx, const struct context_file *file, det_err *err)
+static int show_file(void *ctx, const struct code_file *file, det_err *err)
 {
     struct reading *r = ctx;
     if (!str_eqz(str_from(file->name), r->file)) return 0;
@@ -157,14 +157,13 @@ static int show_file(void *ctx, const struct context_file *file, det_err *err)
 
 static void find_file(struct reading *r)
 {
-    const struct context_reading reading = {
+    const struct code_reading reading = {
         .only = r->file, .max_content = SHOWN_BYTES, .use = show_file, .ctx = r};
-    r->rc = r->archives[0] ? context_read(r->archives[0], &reading, &r->err) : 0;
+    r->rc = r->archives[0] ? code_read(r->archives[0], &reading, &r->err) : 0;
     if (r->content_type)
         r->rc = 0;
     else if (!r->rc)
-        r->rc =
-            det_fail(&r->err, DET_ENOTFOUND, "the model definition has no file '%.200s'", r->file);
+        r->rc = det_fail(&r->err, DET_ENOTFOUND, "the code has no file '%.200s'", r->file);
 }
 
 static int read_file(struct http_request *req, det_err *err)
@@ -179,7 +178,7 @@ static int read_file(struct http_request *req, det_err *err)
 struct side_file {
     const char *name;
     int64_t n_bytes;
-    uint8_t hash[CONTEXT_HASH_BYTES];
+    uint8_t hash[CODE_HASH_BYTES];
     struct str content; // ptr NULL: not a text, or too large
 };
 
@@ -189,7 +188,7 @@ struct side {
     size_t n, cap, n_bytes;
 };
 
-static int keep_file(void *ctx, const struct context_file *file, det_err *err)
+static int keep_file(void *ctx, const struct code_file *file, det_err *err)
 {
     struct side *s = ctx;
     (void)err;
@@ -218,9 +217,9 @@ static int by_name(const void *a, const void *b)
 static int read_side(const char *archive, struct side *out, det_err *err)
 {
     if (!archive) return 0;
-    const struct context_reading reading = {
+    const struct code_reading reading = {
         .max_content = COMPARED_BYTES, .use = keep_file, .ctx = out};
-    int rc = context_read(archive, &reading, err);
+    int rc = code_read(archive, &reading, err);
     if (!rc && out->n) qsort(out->files, out->n, sizeof *out->files, by_name);
     return rc;
 }
@@ -329,9 +328,9 @@ static int read_both(struct http_request *req, det_err *err)
 
 static const struct http_route routes[] = {
     {HTTP_GET, AT "/files", .read = read_list, .handle = start_reading,
-     .summary = "Lists the files of the model definition."},
+     .summary = "Lists the files of the code."},
     {HTTP_GET, AT "/files/{file*}", .read = read_file, .handle = start_reading,
-     .content = HTTP_BYTES, .summary = "A file of the model definition, up to 4 MB."},
+     .content = HTTP_BYTES, .summary = "A file of the code, up to 4 MB."},
     {HTTP_GET, AT "/diff/{other:int}", .read = read_both, .handle = start_reading,
      .summary = "How the configurations and the files of two experiments differ."},
 };

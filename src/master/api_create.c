@@ -2,17 +2,17 @@
 #include "master/routes.h"
 
 #include "base/mem.h"
-#include "master/context.h"
+#include "master/code.h"
 #include "master/create.h"
 #include "master/hidden.h"
 #include "sys/log.h"
 
-// --- model definitions
+// --- code
 
 struct upload {
     struct http_request *req;
     const char *dir;
-    struct context_info info;
+    struct code_info info;
     int rc;
     det_err err;
 };
@@ -21,7 +21,7 @@ static void keep_upload(void *ctx, void *own)
 {
     struct upload *u = ctx;
     (void)own;
-    u->rc = context_keep(u->req->body, u->dir, &u->info, &u->err);
+    u->rc = code_keep(u->req->body, u->dir, &u->info, &u->err);
 }
 
 static void answer_upload(void *ctx)
@@ -35,7 +35,7 @@ static void answer_upload(void *ctx)
     }
     json_init(&w, &out, 0);
     json_open_map(&w);
-    json_key(&w, "context");
+    json_key(&w, "code");
     json_put_str(&w, u->info.name);
     json_key(&w, "files");
     json_put_int(&w, u->info.n_files);
@@ -45,13 +45,13 @@ static void answer_upload(void *ctx)
     http_reply_json(u->req, 200, &out);
 }
 
-static int post_context(struct http_request *req, det_err *err)
+static int post_code(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     struct upload *u = arena_alloc(req->arena, sizeof *u);
     (void)err;
     u->req = req;
-    u->dir = arena_printf(req->arena, "%s/contexts", m->data_dir);
+    u->dir = arena_printf(req->arena, "%s/code", m->data_dir);
     worker_run(m->workers[WORK_FILES], &(struct work){keep_upload, answer_upload, u, api_who(req)});
     return http_later(req);
 }
@@ -59,7 +59,7 @@ static int post_context(struct http_request *req, det_err *err)
 // --- making
 
 struct create_body {
-    const char *config, *context, *template_name;
+    const char *config, *code, *template_name;
     int kind;
     bool activate, validate_only;
     struct opt_int parent_id;
@@ -72,7 +72,7 @@ static const char *const kind_names[] = {"TYPE_EXPERIMENT", "TYPE_GENERIC", NULL
 
 static const struct field create_fields[] = {
     {.name = "config", F(FIELD_STR, config, .required = true, .help = "YAML or JSON.")},
-    {.name = "context", F(FIELD_STR, context, .help = "Name of an uploaded model definition.")},
+    {.name = "code", F(FIELD_STR, code, .help = "Name of uploaded code.")},
     {.name = "template", F(FIELD_STR, template_name, .help = "Name of a template.")},
     {.name = "type",
      F(FIELD_ENUM, kind, .values = kind_names, .def = "TYPE_EXPERIMENT",
@@ -202,7 +202,7 @@ static int read_experiment(struct http_request *req, det_err *err)
     struct made *x = made_new(req);
     x->in = (struct create_input){
         .config = str_from(body->config),
-        .context = body->context,
+        .code = body->code,
         .kind = (enum experiment_kind)body->kind,
         .viewer = auth_viewer(req),
     };
@@ -289,7 +289,7 @@ static int post_continue(struct http_request *req, det_err *err)
     if (!rc && set_find(&m->experiments, body->id))
         rc = det_fail(err, DET_ESTATE, "experiment %lld has not ended yet", (long long)body->id);
     if (rc) return rc;
-    if (settle_is_stale(m, SETTLE_EXPERIMENT, body->id, d->read_at)) return api_again(req);
+    if (record_is_stale(m, RECORD_EXPERIMENT, body->id, d->read_at)) return api_again(req);
     rc = draft_check(d, err);
     if (rc) return rc;
     struct db_tx *tx = api_begin(req, &rc, err);
@@ -302,13 +302,13 @@ static int post_continue(struct http_request *req, det_err *err)
     struct buf out = BUF_INIT(API_MAX_REPLY);
     put_created(&out, e, x->rest, req->arena);
     experiment_link(e); // at once: it can be continued only one time
-    experiment_settle(e);
+    experiment_end_if_drained(e);
     return api_finish(req, tx, 0, &out);
 }
 
 static const struct http_route routes[] = {
-    {HTTP_POST, "/api/v1/contexts", .handle = post_context, .max_body = CONTEXT_MAX_UPLOAD,
-     .summary = "Keeps a model definition: a tar file, plain or compressed."},
+    {HTTP_POST, "/api/v1/code", .handle = post_code, .max_body = CODE_MAX_UPLOAD,
+     .summary = "Keeps the code of experiments: a tar file, plain or compressed."},
     {HTTP_POST, "/api/v1/experiments", .read = read_experiment, .handle = post_experiment,
      .input = &create_table, .max_body = 4 << 20,
      .summary = "Makes an experiment or a generic job."},

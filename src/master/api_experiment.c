@@ -203,10 +203,10 @@ static int get_experiment(struct http_request *req, det_err *err)
 {
     struct live_experiment *e = live(req);
     (void)err;
-    if (e && e->first_wish) {
+    if (e && e->first_request) {
         struct waiting *waiting = arena_alloc(req->arena, sizeof *waiting);
         waiting->picture = picture_take(e->master);
-        waiting->request = picture_find(waiting->picture, e->first_wish);
+        waiting->request = picture_find(waiting->picture, e->first_request);
         req->found = waiting;
         req->drop = drop_waiting;
     }
@@ -219,11 +219,10 @@ static int get_model_definition(struct http_request *req, det_err *err)
     struct experiment row;
     int rc = find_row(req, &row, err);
     if (!rc) rc = auth_may_read(req, &row, err);
-    if (!rc && !row.context)
-        rc = det_fail(err, DET_ENOTFOUND, "experiment %lld has no model definition",
-                      (long long)row.id);
+    if (!rc && !row.code)
+        rc = det_fail(err, DET_ENOTFOUND, "experiment %lld has no code", (long long)row.id);
     if (rc) return rc;
-    const char *path = arena_printf(req->arena, "%s/contexts/%s", m->data_dir, row.context);
+    const char *path = arena_printf(req->arena, "%s/code/%s", m->data_dir, row.code);
     const char *name = arena_printf(req->arena, "experiment_%lld_model_def.tar", (long long)row.id);
     return http_reply_file(req, path, "application/x-tar", name, err);
 }
@@ -279,7 +278,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, AT "/config", .read = get_config,
      .summary = "The configuration as YAML: as it was submitted, and complete."},
     {HTTP_GET, AT "/model_def", .read = get_model_definition, .content = HTTP_BYTES,
-     .summary = "The model definition as it was uploaded."},
+     .summary = "The code as it was uploaded."},
     {HTTP_GET, AT "/searcher/best_searcher_validation_metric", .auth = HTTP_AUTH_ANY,
      .handle = best_metric, .summary = "The best value of the searcher's metric so far."},
 };

@@ -43,14 +43,14 @@ static void show_job(struct jobs_shown *all, struct live_experiment *e, struct a
                               .name = e->row.name ? arena_strdup(arena, e->row.name) : NULL,
                               .kind = e->row.kind,
                               .user_id = e->row.user_id,
-                              .wanted = e->n_wishes * e->cfg.resources.slots,
+                              .wanted = e->n_requests * e->cfg.resources.slots,
                               .request = PICTURE_NONE};
     job->row.id = arena_strdup(arena, e->job.id);
     job->row.resource_pool = arena_strdup(arena, e->job.resource_pool);
-    job->row.state = e->row.state == RUN_PAUSED ? JOB_PAUSED : JOB_QUEUED;
-    if (!e->first_wish) return;
+    job->row.state = e->row.state == EXP_PAUSED ? JOB_PAUSED : JOB_QUEUED;
+    if (!e->first_request) return;
     if (!all->picture) all->picture = picture_take(e->master);
-    job->request = picture_find(all->picture, e->first_wish);
+    job->request = picture_find(all->picture, e->first_request);
 }
 
 static void add_held(struct jobs_shown *all, const struct live_allocation *a)
@@ -319,7 +319,7 @@ static int get_template(struct http_request *req, det_err *err)
 
 // Of a template that is there already, only its owner may change it, and it stays the owner's.
 struct old_template {
-    uint64_t read_at; // see settle_now()
+    uint64_t read_at; // see record_writes_now()
     bool exists;
     int64_t owner_id;
 };
@@ -328,7 +328,7 @@ static int read_template(struct http_request *req, det_err *err)
 {
     struct old_template *old = arena_alloc(req->arena, sizeof *old);
     struct config_template t;
-    old->read_at = settle_now(req->user);
+    old->read_at = record_writes_now(req->user);
     int rc = db_template_find(req->reader, template_name(req), req->arena, &t, err);
     if (rc && rc != DET_ENOTFOUND) return rc;
     old->exists = !rc;
@@ -345,13 +345,13 @@ static struct db_tx *begin_template(struct http_request *req, bool must_exist, i
     const struct old_template *old = req->found;
     int64_t id = api_hash(m, http_param(req, "name"));
     *rc = 0;
-    if (settle_is_stale(m, SETTLE_TEMPLATE, id, old->read_at))
+    if (record_is_stale(m, RECORD_TEMPLATE, id, old->read_at))
         *rc = api_again(req);
     else if (!old->exists && must_exist)
         *rc = det_fail(err, DET_ENOTFOUND, "there is no template '%.60s'", template_name(req));
     else if (!old->exists || !(*rc = auth_may_change(req, old->owner_id, err))) {
         struct db_tx *tx = api_begin(req, rc, err);
-        if (tx) settle_begin(m, SETTLE_TEMPLATE, id);
+        if (tx) record_write_begin(m, RECORD_TEMPLATE, id);
         return tx;
     }
     return NULL;

@@ -17,14 +17,14 @@ static struct live_experiment *find_live(struct http_request *req)
 
 // The record of an experiment that has ended.
 struct ended {
-    uint64_t read_at; // see settle_now()
+    uint64_t read_at; // see record_writes_now()
     struct experiment row;
 };
 
 static int read_ended(struct http_request *req, det_err *err)
 {
     struct ended *x = arena_alloc(req->arena, sizeof *x);
-    x->read_at = settle_now(req->user);
+    x->read_at = record_writes_now(req->user);
     req->found = x;
     return db_experiment_find(req->reader, http_param_int(req, "experiment"), req->arena, &x->row,
                               err);
@@ -36,12 +36,12 @@ static struct experiment *find_ended(struct http_request *req, int *rc)
     const struct master *m = req->user;
     struct ended *x = req->found;
     int64_t id = http_param_int(req, "experiment");
-    if (settle_is_pending(m, SETTLE_EXPERIMENT, id)) {
+    if (record_write_is_pending(m, RECORD_EXPERIMENT, id)) {
         *rc = api_again(req);
         req->found = NULL;
         return NULL;
     }
-    if (x && !settle_is_stale(m, SETTLE_EXPERIMENT, id, x->read_at)) return &x->row;
+    if (x && !record_is_stale(m, RECORD_EXPERIMENT, id, x->read_at)) return &x->row;
     *rc = http_read(req, read_ended);
     return NULL;
 }
@@ -49,7 +49,7 @@ static struct experiment *find_ended(struct http_request *req, int *rc)
 // The event either changes nothing, or is refused with words.
 static int do_ended(struct http_request *req, enum experiment_event event, det_err *err)
 {
-    enum run_state next;
+    enum exp_state next;
     int rc;
     const struct experiment *row = find_ended(req, &rc);
     if (!row) return rc;
@@ -91,7 +91,7 @@ static int do_event(struct http_request *req, enum experiment_event event, det_e
     if (!tx) return rc;
     rc = experiment_do(e, event, NULL, tx, err);
     if (rc) return api_finish(req, tx, rc, NULL);
-    experiment_settle(e);
+    experiment_end_if_drained(e);
     return e->ends ? api_finish_must(req, tx, on_ending, req) : api_finish(req, tx, 0, NULL);
 }
 
@@ -145,7 +145,7 @@ static int begin_edit(struct http_request *req, struct edit *edit, det_err *err)
 static void save_edited(const struct http_request *req, const struct edit *edit)
 {
     db_experiment_save(edit->tx, edit->row);
-    if (!edit->live) settle_begin(req->user, SETTLE_EXPERIMENT, edit->row->id);
+    if (!edit->live) record_write_begin(req->user, RECORD_EXPERIMENT, edit->row->id);
 }
 
 static int finish_edit(struct http_request *req, struct edit *edit)
@@ -166,7 +166,7 @@ static int finish_edit(struct http_request *req, struct edit *edit)
 static int set_archived(struct http_request *req, bool archived, det_err *err)
 {
     struct edit edit;
-    enum run_state same;
+    enum exp_state same;
     int rc = begin_edit(req, &edit, err);
     if (rc || !edit.tx) return rc;
     rc = experiment_step(edit.row->state, EXPERIMENT_ARCHIVE, &same, err);
@@ -334,7 +334,7 @@ static void on_deleting(void *ctx, int code, const det_err *err)
 static int delete_experiment(struct http_request *req, det_err *err)
 {
     struct edit edit;
-    enum run_state next;
+    enum exp_state next;
     int rc = begin_edit(req, &edit, err);
     if (rc || !edit.tx) return rc;
     rc = experiment_step(edit.row->state, EXPERIMENT_DELETE, &next, err);

@@ -104,7 +104,7 @@ static void put_row(struct feed *f, const struct trial *row, struct arena *scrat
     struct column *hint = NULL;
     json_put_int(column(f, &hint, "id"), row->id);
     json_put_int(column(f, &hint, "number"), row->number);
-    json_put_str(column(f, &hint, "state"), run_state_names[row->state]);
+    json_put_str(column(f, &hint, "state"), exp_state_names[row->state]);
     put_time(column(f, &hint, "startTime"), row->start_us);
     put_time(column(f, &hint, "endTime"), row->end_us);
     json_put_int(column(f, &hint, "batches"), row->total_batches);

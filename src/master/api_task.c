@@ -118,7 +118,7 @@ static int post_completed(struct http_request *req, det_err *err)
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     rc = report_completed(t, body->op.length, body->metric, tx, err);
-    if (!rc) experiment_settle(e);
+    if (!rc) experiment_end_if_drained(e);
     return api_finish(req, tx, rc, NULL);
 }
 
@@ -259,7 +259,7 @@ static int post_metrics(struct http_request *req, det_err *err)
     }
     if (!batch_is_encoded(b, n_done)) batch_encode(b, m->db, n_done);
     tx = batch_take(b, t, n_done);
-    experiment_settle(t->experiment);
+    experiment_end_if_drained(t->experiment);
     return api_finish(req, tx, 0, NULL);
 }
 
@@ -379,13 +379,12 @@ static int post_pending(struct http_request *req, det_err *err)
     return api_finish(req, tx, 0, NULL);
 }
 
-static int get_context(struct http_request *req, det_err *err)
+static int get_code(struct http_request *req, det_err *err)
 {
     struct master *m = req->user;
     const struct experiment *row = &own_trial(req)->experiment->row;
-    if (!row->context)
-        return det_fail(err, DET_ENOTFOUND, "the experiment has no model definition");
-    const char *path = arena_printf(req->arena, "%s/contexts/%s", m->data_dir, row->context);
+    if (!row->code) return det_fail(err, DET_ENOTFOUND, "the experiment has no code");
+    const char *path = arena_printf(req->arena, "%s/code/%s", m->data_dir, row->code);
     return http_reply_file(req, path, "application/x-tar", NULL, err);
 }
 
@@ -414,8 +413,8 @@ static const struct http_route routes[] = {
      .summary = "The task has saved what it needs and exits now."},
     {HTTP_POST, ALLOC "/signals/pending_preemption", TASK, .handle = post_pending,
      .summary = "The task wants to be stopped."},
-    {HTTP_GET, "/api/v1/tasks/{task}/context_directory", TASK, .handle = get_context,
-     .content = HTTP_BYTES, .summary = "The model definition of the task."},
+    {HTTP_GET, "/api/v1/tasks/{task}/context_directory", TASK, .handle = get_code,
+     .content = HTTP_BYTES, .summary = "The code of the task."},
 };
 
 const struct http_table task_routes = HTTP_TABLE(routes);

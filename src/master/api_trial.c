@@ -181,7 +181,7 @@ static int kill_trial(struct http_request *req, det_err *err)
     if (!tx) return rc;
     struct live_experiment *e = t->experiment;
     trial_do(t, TRIAL_KILL, tx);
-    experiment_settle(e);
+    experiment_end_if_drained(e);
     return api_finish(req, tx, 0, NULL);
 }
 

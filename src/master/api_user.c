@@ -89,7 +89,7 @@ static void on_session(void *ctx, int code, const det_err *err)
 static bool has_changed(const struct master *m, const struct user *row)
 {
     const struct user *now = user_find(m, row->id);
-    return settle_is_pending(m, SETTLE_USER, row->id) || now->modified_us != row->modified_us;
+    return record_write_is_pending(m, RECORD_USER, row->id) || now->modified_us != row->modified_us;
 }
 
 static void verified(void *ctx)
@@ -298,7 +298,7 @@ static void save_account(void *ctx)
     struct account *a = ctx;
     struct master *m = a->req->user;
     det_err err;
-    if (settle_is_pending(m, SETTLE_USER, a->row.id)) {
+    if (record_write_is_pending(m, RECORD_USER, a->row.id)) {
         db_tx_submit(db_tx_new(m->db), save_again, a);
         return;
     }
@@ -308,7 +308,7 @@ static void save_account(void *ctx)
     }
     struct db_tx *tx = db_tx_new(m->db);
     a->row.modified_us = clock_unix_us();
-    settle_begin(m, SETTLE_USER, a->row.id);
+    record_write_begin(m, RECORD_USER, a->row.id);
     db_user_save(tx, &a->row);
     if (a->password) db_password_save(tx, a->row.id, a->hash);
     if (a->password || !a->row.active) sessions_end_of_user(m, a->row.id, tx);

@@ -201,8 +201,8 @@ bool viewer_may_read(const struct viewer *v, const struct experiment *row)
 
 void viewer_hide(const struct viewer *v, struct experiment *row)
 {
-    // Who knows the name of a model definition can create an experiment with it.
-    if (!viewer_may_read(v, row)) row->context = NULL;
+    // Who knows the name of code can create an experiment with it.
+    if (!viewer_may_read(v, row)) row->code = NULL;
 }
 
 int auth_may_change(const struct http_request *req, int64_t owner_id, det_err *err)

@@ -6,7 +6,7 @@
 // What the database says about the Idempotency-Key of a request.
 struct key_read {
     bool is_read;
-    uint64_t at; // see settle_now()
+    uint64_t at; // see record_writes_now()
     bool used;
     int64_t last; // number of its journal; 0: none
 };

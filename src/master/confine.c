@@ -24,7 +24,7 @@ static const char *real_path(struct arena *arena, const char *path)
     return path && realpath(path, full) && full[1] ? arena_strdup(arena, full) : NULL;
 }
 
-// Programs and headers, as det-run looks for them (run/compile.c).
+// Programs and headers, as det-run looks for them (runner/compile.c).
 static void find_programs(struct master *m)
 {
     enum { LEVELS = 4 };
@@ -291,7 +291,7 @@ static int make_own(const struct confinement *c, const char *path, det_err *err)
     return rc;
 }
 
-// The model definition was unpacked by the master.
+// The code was unpacked by the master.
 static int give_all(const struct confinement *c, int dir, const char *path, det_err *err)
 {
     struct arena arena = ARENA_INIT;

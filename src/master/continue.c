@@ -84,7 +84,7 @@ static int add_earlier(struct live_experiment *e, struct db_reader *r, const str
     if (e->search && row->number <= search_n_trials(e->search)) return 0;
     struct live_trial *t = trial_restore(e, r, row);
     set_add(&e->earlier, t->row.number, t);
-    bool told = t->row.state == RUN_COMPLETED && isnan(t->row.searcher_metric);
+    bool told = t->row.state == EXP_COMPLETED && isnan(t->row.searcher_metric);
     return told ? find_invalid(r, t, err) : 0;
 }
 
@@ -129,7 +129,7 @@ void continue_tell(struct live_trial *t, struct db_tx *tx)
 static void reopen_all(struct live_experiment *e)
 {
     for (size_t i = 0; i < e->earlier.n; i++)
-        ((struct live_trial *)e->earlier.items[i].value)->row.state = RUN_CANCELED;
+        ((struct live_trial *)e->earlier.items[i].value)->row.state = EXP_CANCELED;
 }
 
 static void begin_flat(struct live_experiment *e, const struct doc *before, const struct doc *now)
@@ -154,15 +154,15 @@ static int run_again(struct live_experiment *e, struct db_tx *tx, det_err *err)
 
 // --- from where a person has stopped it
 
-// It is not scheduled before the experiment's trials are told its state (chores.c).
+// It is not scheduled before the experiment's trials are told its state (background.c).
 static void take_up(struct live_experiment *e, struct live_trial *t, struct db_tx *tx)
 {
     set_remove(&e->earlier, t->row.number);
-    t->row.state = RUN_ACTIVE;
+    t->row.state = EXP_ACTIVE;
     t->row.restarts = 0;
     t->row.end_us = 0;
     t->row.reason = NULL;
-    if (t->row.closing && !trial_has_work(t)) t->row.state = trial_step(RUN_ACTIVE, TRIAL_CLOSE);
+    if (t->row.closing && !trial_has_work(t)) t->row.state = trial_step(EXP_ACTIVE, TRIAL_CLOSE);
     set_add(&e->trials, t->row.number, t);
     db_trial_save(tx, &t->row);
 }
@@ -213,7 +213,7 @@ int draft_continue(struct master *m, struct db_reader *r, int64_t experiment_id,
                    struct draft *d, det_err *err)
 {
     struct experiment row;
-    d->read_at = settle_now(m);
+    d->read_at = record_writes_now(m);
     int rc = db_experiment_find(r, experiment_id, d->arena, &row, err);
     if (rc) return rc;
     d->e = experiment_new(m);
@@ -222,7 +222,7 @@ int draft_continue(struct master *m, struct db_reader *r, int64_t experiment_id,
     if (rc)
         draft_free(d);
     else
-        search_set_pace(d->e->search, CHORE_TRIALS);
+        search_set_pace(d->e->search, BACKGROUND_TRIALS);
     return rc;
 }
 

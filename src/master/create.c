@@ -29,7 +29,7 @@ void create_copy_row(struct live_experiment *e, const struct experiment *row)
     copy_text(&e->row.searcher_metric, a);
     copy_text(&e->row.resource_pool, a);
     copy_text(&e->row.job_id, a);
-    copy_text(&e->row.context, a);
+    copy_text(&e->row.code, a);
     copy_text(&e->row.reason, a);
     e->row.labels.items = arena_array(a, row->labels.n + 1, sizeof(const char *));
     for (size_t i = 0; i < row->labels.n; i++)
@@ -235,16 +235,15 @@ static int check_slots(struct live_experiment *e, det_err *err)
                     (long long)e->cfg.resources.slots, agent.n_slots);
 }
 
-static int check_context(struct live_experiment *e, const char *name, det_err *err)
+static int check_code(struct live_experiment *e, const char *name, det_err *err)
 {
     struct stat st;
     if (!name) return 0;
     bool plain = strlen(name) == 64 && strspn(name, "0123456789abcdef") == 64;
-    const char *path = arena_printf(&e->arena, "%s/contexts/%s", e->master->data_dir, name);
+    const char *path = arena_printf(&e->arena, "%s/code/%s", e->master->data_dir, name);
     if (!plain || stat(path, &st) < 0)
-        return det_fail(err, DET_ENOTFOUND, "there is no model definition '%.64s'; upload it first",
-                        name);
-    e->row.context = arena_strdup(&e->arena, name);
+        return det_fail(err, DET_ENOTFOUND, "there is no code '%.64s'; upload it first", name);
+    e->row.code = arena_strdup(&e->arena, name);
     return 0;
 }
 
@@ -264,13 +263,13 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
     int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
     if (!rc) rc = isolation_check(e, err);
     if (!rc) rc = choose_start(e, r, &in->viewer, err);
-    if (!rc) rc = check_context(e, in->context, err);
+    if (!rc) rc = check_code(e, in->code, err);
     if (rc) {
         draft_free(d);
         return rc;
     }
     e->search = search_new(&e->cfg);
-    search_set_pace(e->search, CHORE_TRIALS);
+    search_set_pace(e->search, BACKGROUND_TRIALS);
     return 0;
 }
 
@@ -307,7 +306,7 @@ static void fill_rows(struct live_experiment *e, const struct create_who *in)
     const struct exp_config *cfg = &e->cfg;
     struct experiment *row = &e->row;
     row->id = e->master->next_experiment++;
-    row->state = in->activate ? RUN_ACTIVE : RUN_PAUSED;
+    row->state = in->activate ? EXP_ACTIVE : EXP_PAUSED;
     row->name = cfg->name;
     row->description = cfg->description;
     row->labels.items = cfg->labels.items;

@@ -11,14 +11,14 @@ struct draft {
     struct diag_list diags; // what is wrong with the configuration, and warnings
     struct db_tx *tx;       // what is to be written with it; NULL: nothing yet
     // One that goes on:
-    uint64_t read_at;    // see settle_now()
+    uint64_t read_at;    // see record_writes_now()
     struct str original; // configuration as it was submitted
     bool has_search;     // the search goes on where it was
 };
 
 struct create_input {
     struct str config;               // YAML or JSON
-    const char *context;             // name of a kept archive; NULL: none
+    const char *code;                // name of a kept archive; NULL: none
     const struct config_text *below; // template and so on
     size_t n_below;
     enum experiment_kind kind;

@@ -29,7 +29,7 @@ static void done(struct erasure *x)
 static void on_erased(void *ctx, int code, const det_err *err)
 {
     (void)err;
-    if (!code) sweep_contexts(ctx);
+    if (!code) sweep_code(ctx);
 }
 
 static void finish(void *ctx)
@@ -41,13 +41,13 @@ static void finish(void *ctx)
         db_experiment_delete(tx, x->row.id);
         events_mark(m, &(struct event_mark){.kind = EVENT_EXPERIMENT, .experiment_id = x->row.id});
         log_info("experiment %lld: deleted", (long long)x->row.id);
-    } else if (x->row.state == RUN_DELETING) {
+    } else if (x->row.state == EXP_DELETING) {
         log_warn("experiment %lld cannot be deleted: %s", (long long)x->row.id, x->err.msg);
         experiment_step(x->row.state, EXPERIMENT_DELETE_FAIL, &x->row.state, NULL);
         x->row.reason = x->err.msg;
         db_experiment_save(tx, &x->row);
     }
-    settle_begin(m, SETTLE_EXPERIMENT, x->row.id);
+    record_write_begin(m, RECORD_EXPERIMENT, x->row.id);
     db_tx_submit_must(tx, on_erased, m);
     done(x);
 }
@@ -119,7 +119,7 @@ static void find_leftovers(void *ctx, void *own)
 {
     struct leftovers *x = ctx;
     struct doc *states = doc_new(&x->arena, DOC_LIST);
-    doc_append(states, doc_new_str(&x->arena, run_state_names[RUN_DELETING]));
+    doc_append(states, doc_new_str(&x->arena, exp_state_names[EXP_DELETING]));
     const struct db_filter filter = {.states = states};
     det_err err;
     if (db_experiments_list(own, &filter, NULL, &x->arena, &x->list, &err))

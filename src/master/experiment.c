@@ -15,7 +15,7 @@ struct live_experiment *experiment_new(struct master *m)
     struct live_experiment *e = xcalloc(1, sizeof *e);
     e->master = m;
     e->row.progress = e->row.best_metric = NAN;
-    chores_open(e);
+    background_open(e);
     return e;
 }
 
@@ -31,7 +31,7 @@ static void free_ended(struct live_experiment *e)
 void experiment_free(struct live_experiment *e)
 {
     if (!e) return;
-    chores_close(e);
+    background_close(e);
     free_ended(e);
     for (size_t i = 0; i < e->trials.n; i++)
         trial_free(e->trials.items[i].value);
@@ -60,7 +60,7 @@ static void on_freed(void *e)
 void experiment_discard(struct live_experiment *e)
 {
     if (!e) return;
-    chores_close(e);
+    background_close(e);
     worker_run(e->master->workers[WORK_FILES], &(struct work){free_elsewhere, on_freed, e, 0});
 }
 
@@ -72,7 +72,7 @@ void experiment_link(struct live_experiment *e)
         struct live_trial *t = e->trials.items[i].value;
         set_add(&m->trials, t->row.id, t);
     }
-    chores_begin(e);
+    background_begin(e);
     schedule_soon(m);
 }
 
@@ -171,7 +171,7 @@ int experiment_tell(struct live_experiment *e, const struct search_event *event,
                     det_err *err)
 {
     det_err ignored;
-    if (run_state_is_stopping(e->row.state)) return 0; // it is asked no more
+    if (exp_state_is_stopping(e->row.state)) return 0; // it is asked no more
     if (e->telling) {
         put_off(e, event);
         return 0;
@@ -180,31 +180,31 @@ int experiment_tell(struct live_experiment *e, const struct search_event *event,
     int rc = tell_one(e, event, tx, err);
     for (size_t i = 0; i < e->n_events; i++) {
         const struct search_event later = e->events[i];
-        if (!run_state_is_stopping(e->row.state) && tell_one(e, &later, tx, &ignored))
+        if (!exp_state_is_stopping(e->row.state) && tell_one(e, &later, tx, &ignored))
             log_warn("experiment %lld: the searcher refused an event: %s", (long long)e->row.id,
                      ignored.msg);
     }
     e->n_events = 0;
     e->telling = false;
     if (!rc) save_search(e, tx);
-    chores_begin(e);
+    background_begin(e);
     return rc;
 }
 
 // --- what people, the searcher and the system want of the whole
 
-static enum trial_event event_for_trials(enum run_state state)
+static enum trial_event event_for_trials(enum exp_state state)
 {
     switch (state) {
-    case RUN_PAUSED:
+    case EXP_PAUSED:
         return TRIAL_PAUSE;
-    case RUN_ACTIVE:
+    case EXP_ACTIVE:
         return TRIAL_ACTIVATE;
-    case RUN_STOPPING_COMPLETED:
+    case EXP_STOPPING_COMPLETED:
         return TRIAL_CLOSE;
-    case RUN_STOPPING_CANCELED:
+    case EXP_STOPPING_CANCELED:
         return TRIAL_CANCEL;
-    case RUN_STOPPING_ERROR:
+    case EXP_STOPPING_ERROR:
         return TRIAL_FAIL;
     default:
         return TRIAL_KILL;
@@ -215,12 +215,13 @@ static enum trial_event event_for_trials(enum run_state state)
 void experiment_tell_trials(struct live_experiment *e, struct db_tx *tx)
 {
     enum trial_event event = event_for_trials(e->row.state);
-    size_t first = set_place(&e->trials, e->untold), n = MIN(e->trials.n - first, CHORE_TRIALS);
-    struct live_trial *some[CHORE_TRIALS];
+    size_t first = set_place(&e->trials, e->untold),
+           n = MIN(e->trials.n - first, BACKGROUND_TRIALS);
+    struct live_trial *some[BACKGROUND_TRIALS];
     if (!e->untold) return;
     for (size_t i = 0; i < n; i++)
         some[i] = e->trials.items[first + i].value;
-    e->untold = n < CHORE_TRIALS ? 0 : some[n - 1]->row.number + 1;
+    e->untold = n < BACKGROUND_TRIALS ? 0 : some[n - 1]->row.number + 1;
     for (size_t i = 0; i < n; i++)
         trial_do(some[i], event, tx);
 }
@@ -228,7 +229,7 @@ void experiment_tell_trials(struct live_experiment *e, struct db_tx *tx)
 int experiment_do(struct live_experiment *e, enum experiment_event event, const char *reason,
                   struct db_tx *tx, det_err *err)
 {
-    enum run_state next;
+    enum exp_state next;
     int rc = experiment_step(e->row.state, event, &next, err);
     if (rc || next == e->row.state) return rc;
     e->row.state = next;
@@ -236,7 +237,7 @@ int experiment_do(struct live_experiment *e, enum experiment_event event, const 
     experiment_save(e, tx);
     e->untold = 1;
     experiment_tell_trials(e, tx);
-    chores_begin(e);
+    background_begin(e);
     schedule_soon(e->master);
     return 0;
 }
@@ -271,22 +272,22 @@ void experiment_end(struct live_experiment *e)
     experiment_step(e->row.state, EXPERIMENT_DRAINED, &e->row.state, NULL);
     job_step(e->job.state, JOB_END, &e->job.state, NULL);
     e->row.end_us = clock_unix_us();
-    if (e->row.state == RUN_COMPLETED) e->row.progress = 1;
+    if (e->row.state == EXP_COMPLETED) e->row.progress = 1;
     experiment_save(e, tx);
     db_job_save(tx, &e->job);
-    if (e->row.state != RUN_CANCELED) db_searcher_delete(tx, e->row.id); // see continue.c
-    log_info("experiment %lld: %s%s%s", (long long)e->row.id, run_state_names[e->row.state],
+    if (e->row.state != EXP_CANCELED) db_searcher_delete(tx, e->row.id); // see continue.c
+    log_info("experiment %lld: %s%s%s", (long long)e->row.id, exp_state_names[e->row.state],
              e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
-    settle_begin(m, SETTLE_EXPERIMENT, e->row.id);
+    record_write_begin(m, RECORD_EXPERIMENT, e->row.id);
     db_tx_submit_must(tx, answer_all, e->end_waiters);
     set_remove(&m->experiments, e->row.id);
     experiment_discard(e);
 }
 
-void experiment_settle(struct live_experiment *e)
+void experiment_end_if_drained(struct live_experiment *e)
 {
     free_ended(e);
-    if (!run_state_is_stopping(e->row.state) || e->trials.n || e->ends) return;
+    if (!exp_state_is_stopping(e->row.state) || e->trials.n || e->ends) return;
     e->ends = true;
     retention_apply(e);
 }

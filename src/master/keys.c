@@ -39,7 +39,7 @@ struct str key_scope(const char *key)
     return (struct str){key, place_of(key).last ? UUID_TEXT_BYTES - 1 : strlen(key)};
 }
 
-static int64_t settle_id(const struct master *m, const char *key)
+static int64_t key_record_id(const struct master *m, const char *key)
 {
     return api_hash(m, key_scope(key));
 }
@@ -54,7 +54,7 @@ int key_read(struct http_request *req, det_err *err)
     struct key_read *found = &identity_of(req)->key;
     const char *key = http_header(req, "Idempotency-Key");
     const struct place p = place_of(key);
-    *found = (struct key_read){.is_read = true, .at = settle_now(req->user)};
+    *found = (struct key_read){.is_read = true, .at = record_writes_now(req->user)};
     return p.last ? db_journal_find(req->reader, p.journal, &found->last, err)
                   : db_key_find(req->reader, key, &found->used, err);
 }
@@ -63,7 +63,7 @@ static bool is_read(const struct http_request *req, const char *key)
 {
     const struct key_read *found = &identity_of(req)->key;
     const struct master *m = req->user;
-    return found->is_read && !settle_is_stale(m, SETTLE_KEY, settle_id(m, key), found->at);
+    return found->is_read && !record_is_stale(m, RECORD_KEY, key_record_id(m, key), found->at);
 }
 
 // The last number of the journal that is durable. False: it has to be read.
@@ -114,11 +114,11 @@ void key_use(const char *key, struct db_tx *tx)
         db_key_use(tx, key, clock_unix_us());
 }
 
-void key_settled(struct master *m, int64_t allocation_token, const char *key, int code)
+void key_written(struct master *m, int64_t allocation_token, const char *key, int code)
 {
     const struct place p = place_of(key);
     struct live_allocation *a = set_find(&m->allocations, allocation_token);
-    settle_mark(m, SETTLE_KEY, settle_id(m, key));
+    record_write_mark(m, RECORD_KEY, key_record_id(m, key));
     if (!p.last || !is_known(a, &p)) return;
     if (code)
         a->journal[0] = 0; // it may be done later, or not: the database will know

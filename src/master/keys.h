@@ -24,4 +24,4 @@ void key_use(const char *key, struct db_tx *tx);
 struct str key_scope(const char *key);
 
 // The transaction that uses it has ended. Only after that is it found.
-void key_settled(struct master *m, int64_t allocation_token, const char *key, int code);
+void key_written(struct master *m, int64_t allocation_token, const char *key, int code);

@@ -1,11 +1,11 @@
-// Unit launch.c: what a task is given: a copy of the model definition, an environment, a command.
+// Unit launch.c: what a task is given: a copy of the code, an environment, a command.
 #include "master/state.h"
 
 #include "base/assert.h"
 #include "doc/json.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "master/context.h"
+#include "master/code.h"
 #include "master/isolation.h"
 #include "sys/dir.h"
 #include "sys/log.h"
@@ -230,7 +230,7 @@ static void prepare(void *ctx, void *own)
     (void)own;
     int dir = -1;
     if (p->archive)
-        p->rc = context_unpack(p->archive, p->workdir, &p->err);
+        p->rc = code_unpack(p->archive, p->workdir, &p->err);
     else
         p->rc = dir_open(p->workdir, DIR_CREATE, &dir, &p->err);
     if (dir >= 0) close(dir);
@@ -329,8 +329,8 @@ void launch(struct live_allocation *a)
     struct prepare *p = xcalloc(1, sizeof *p);
     struct arena arena = ARENA_INIT;
     p->allocation = a;
-    if (e->row.context)
-        p->archive = xstrdup(arena_printf(&arena, "%s/contexts/%s", m->data_dir, e->row.context));
+    if (e->row.code)
+        p->archive = xstrdup(arena_printf(&arena, "%s/code/%s", m->data_dir, e->row.code));
     a->workdir = launch_workdir(m, a->row.token);
     p->workdir = xstrdup(a->workdir);
     p->confinement.arena = &p->arena;

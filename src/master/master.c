@@ -44,15 +44,25 @@ static int make_dir(const char *path, mode_t mode, det_err *err)
     return rc;
 }
 
+// Folders that earlier versions called otherwise. Nothing is lost if both are there.
+static int rename_old_dirs(struct master *m, det_err *err)
+{
+    const char *old = arena_printf(&m->arena, "%s/contexts", m->data_dir);
+    const char *path = arena_printf(&m->arena, "%s/code", m->data_dir);
+    if (!access(path, F_OK) || access(old, F_OK) || !rename(old, path)) return 0;
+    return det_fail(err, DET_EIO, "cannot rename '%s' to '%s': %s", old, path, strerror(errno));
+}
+
 static int make_dirs(struct master *m, det_err *err)
 {
-    static const char *const names[] = {"/contexts", "/work",        "/run",
-                                        "/trash",    "/checkpoints", "/users"};
+    static const char *const names[] = {"/code",  "/work",        "/run",
+                                        "/trash", "/checkpoints", "/users"};
     char full[PATH_MAX]; // tasks look from elsewhere
     int rc = make_dir(m->data_dir, 0700, err);
     if (!rc && !realpath(m->data_dir, full))
         rc = det_fail(err, DET_EIO, "cannot find '%s': %s", m->data_dir, strerror(errno));
     if (!rc) m->data_dir = arena_strdup(&m->arena, full);
+    if (!rc) rc = rename_old_dirs(m, err);
     for (size_t i = 0; !rc && i < STATIC_LEN(names); i++)
         rc = make_dir(arena_printf(&m->arena, "%s%s", m->data_dir, names[i]), 0700, err);
     if (!rc) rc = make_dir(arena_printf(&m->arena, "%s/public", m->data_dir), 0755, err);
@@ -193,7 +203,7 @@ static void on_signal(void *ctx, uint32_t events)
     if (read(m->signal_watch.fd, &info, sizeof info) != sizeof info) return;
     if (info.ssi_signo == SIGHUP && has_terminal() == m->has_terminal) {
         settings_reload(m);
-        reach_renew(m);
+        listener_renew(m);
         return;
     }
     log_info("signal %u: the master stops; tasks go on", info.ssi_signo);
@@ -229,7 +239,7 @@ static void clean(struct master *m)
     db_keys_forget(tx, now - 2 * day_us);
     sessions_end_expired(m, tx);
     db_tx_submit(tx, NULL, NULL);
-    sweep_contexts(m);
+    sweep_code(m);
 }
 
 static void on_time(void *ctx)
@@ -262,7 +272,7 @@ static int load(struct master *m, struct db_reader *r, det_err *err)
     int rc = local_first_user(m, r, err);
     if (!rc) rc = isolation_read_users(m, r, err);
     if (!rc) rc = open_rm(m, err);
-    if (!rc) rc = reach_open(m, r, err);
+    if (!rc) rc = listener_open(m, r, err);
     if (!rc) rc = master_restore(m, r, err);
     if (!rc) rc = sessions_load(m, r, err);
     return rc ? rc : local_announce(m, err);
@@ -306,7 +316,7 @@ void master_free(struct master *m)
     db_forbid_reading(false);
     launch_close(m);
     waiters_close(m);
-    settle_close(m);
+    record_writes_close(m);
     http_server_free(m->server);
     workers_close(m);
     while (m->experiments.n) {

@@ -55,7 +55,7 @@ static bool has_entries(const char *path, struct arena *arena)
 static const char *find_trace(const char *data_dir, struct arena *arena)
 {
     static const char *const files[] = {"det.db-wal", "det.db-live", "master.json"};
-    static const char *const folders[] = {"backups", "run", "checkpoints", "contexts"};
+    static const char *const folders[] = {"backups", "run", "checkpoints", "code", "contexts"};
     for (size_t i = 0; i < STATIC_LEN(files); i++) {
         const char *path = arena_printf(arena, "%s/%s", data_dir, files[i]);
         if (!access(path, F_OK)) return path;

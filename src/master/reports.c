@@ -147,7 +147,7 @@ int report_completed(struct live_trial *t, int64_t length, double metric, struct
         experiment_save(e, tx);
     }
     if (t->row.closing && !t->row.operation.is_set) trial_do(t, TRIAL_CLOSE, tx);
-    if (!run_state_is_terminal(t->row.state)) trial_save(t, tx);
+    if (!exp_state_is_terminal(t->row.state)) trial_save(t, tx);
     return 0;
 }
 

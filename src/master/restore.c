@@ -64,7 +64,7 @@ static int restore_experiment(struct live_experiment *e, struct db_reader *r,
         e->search = search_restore(&e->cfg, snapshot, err);
         rc = e->search ? 0 : DET_ECORRUPT;
     }
-    if (!rc) search_set_pace(e->search, CHORE_TRIALS);
+    if (!rc) search_set_pace(e->search, BACKGROUND_TRIALS);
     if (!rc) rc = restore_trials(e, r, runs, arena, err);
     if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, r, err);
     return rc;

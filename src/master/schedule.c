@@ -40,13 +40,13 @@ static void add_request(struct picture *p, struct live_allocation *a, int group)
     };
 }
 
-// Of wishes that are all alike no more can be granted at once than there are places; one more says
+// Of requests that are all alike no more can be granted at once than there are places; one more says
 // who waits. That counts when there are a hundred thousand.
-static void add_wishes(struct picture *p, const struct live_experiment *e)
+static void add_requests(struct picture *p, const struct live_experiment *e)
 {
     int n = 1 + (e->cfg.resources.slots ? p->agent.n_slots : p->agent.n_aux);
-    if (e->row.state != RUN_ACTIVE) return; // they will be taken back, see chores.c
-    for (struct live_allocation *a = e->first_wish; a && n; a = a->next, n--)
+    if (e->row.state != EXP_ACTIVE) return; // they will be taken back, see background.c
+    for (struct live_allocation *a = e->first_request; a && n; a = a->next, n--)
         add_request(p, a, e->group);
 }
 
@@ -66,14 +66,14 @@ static void add_group(struct picture *p, struct live_experiment *e)
 static void take_picture(struct master *m, struct picture *p)
 {
     *p = (struct picture){.agent = rm_agent(m->rm, 1)};
-    size_t n_wishes = m->experiments.n * (size_t)(1 + MAX(p->agent.n_slots, p->agent.n_aux));
-    size_t n = m->allocations.n + MIN(m->trials.n, n_wishes);
+    size_t most = m->experiments.n * (size_t)(1 + MAX(p->agent.n_slots, p->agent.n_aux));
+    size_t n = m->allocations.n + MIN(m->trials.n, most);
     p->groups = arena_array(&p->arena, m->experiments.n, sizeof *p->groups);
     p->requests = arena_array(&p->arena, n, sizeof *p->requests);
     p->allocations = arena_array(&p->arena, n, sizeof(struct live_allocation *));
     for (size_t i = 0; i < m->experiments.n; i++) {
         add_group(p, m->experiments.items[i].value);
-        add_wishes(p, m->experiments.items[i].value);
+        add_requests(p, m->experiments.items[i].value);
     }
     for (size_t i = 0; i < m->allocations.n; i++) {
         struct live_allocation *a = m->allocations.items[i].value;
@@ -149,14 +149,14 @@ void picture_free(struct picture *p)
 
 size_t picture_find(const struct picture *p, const struct live_allocation *a)
 {
-    size_t wish = PICTURE_NONE; // this one, or else one like it
+    size_t found = PICTURE_NONE; // this one, or else one like it
     for (size_t i = 0; i < p->n_requests; i++) {
         if (p->allocations[i] == a) return i;
         if (p->requests[i].state == SCHED_PENDING &&
             p->allocations[i]->trial->experiment == a->trial->experiment)
-            wish = i;
+            found = i;
     }
-    return wish;
+    return found;
 }
 
 void picture_explain(struct picture *p, size_t request, struct buf *out)

@@ -18,12 +18,12 @@ struct waiter;
 
 enum { PENDING_BUCKETS = 1024, AUTH_HASH_BYTES = 32 };
 
-// An allocation from the wish for slots to the end of its processes.
+// An allocation from the request for slots to the end of its processes.
 struct live_allocation {
     struct live_trial *trial;
     struct allocation row;
     struct arena arena;
-    int64_t request_id;                    // of the scheduler: the order of the wishes
+    int64_t request_id;                    // of the scheduler: the order of the requests
     bool started;                          // the resource manager has it
     bool backfilled;                       // it may have to give way
     const char *session_token;             // until the task has it
@@ -31,7 +31,7 @@ struct live_allocation {
     char journal[UUID_TEXT_BYTES];         // that reports come from, see keys.h
     int64_t journal_last;                  // the last number of it that is durable
     struct waiter *waiters;                // requests that wait for a signal
-    struct live_allocation *next, *before; // while it is a wish: among those of the experiment
+    struct live_allocation *next, *before; // while it is a request: among those of the experiment
     struct loop_timer timer;               // when patience ends
     enum rm_how killed;                    // how it was last, if row.kill
     char *workdir;
@@ -82,13 +82,13 @@ struct live_experiment {
     struct search_event *events; // not yet told to the searcher
     size_t n_events, cap_events;
     bool telling;
-    struct live_trial *ended;                       // in this event; freed when it is over
-    struct live_allocation *first_wish, *last_wish; // that the scheduler has not granted yet
-    int64_t n_wishes;
-    int64_t untold;           // trials from this number on do not know its state; 0: all do
-    struct loop_timer chores; // see chores.c
-    bool chores_wait;         // for the transaction before
-    bool ends;                // nothing is left of it but to choose which checkpoints are kept
+    struct live_trial *ended;                             // in this event; freed when it is over
+    struct live_allocation *first_request, *last_request; // that the scheduler has not granted yet
+    int64_t n_requests;
+    int64_t untold;               // trials from this number on do not know its state; 0: all do
+    struct loop_timer background; // see background.c
+    bool background_waits;        // for the transaction before
+    bool ends;                    // nothing is left of it but to choose which checkpoints are kept
     struct end_waiter *end_waiters; // requests that are answered when its end is durable
     int group;                      // of the scheduler's latest view
 };
@@ -97,7 +97,7 @@ struct follower;
 struct isolation;
 struct prepare;
 
-enum settle_noun { SETTLE_EXPERIMENT, SETTLE_USER, SETTLE_TEMPLATE, SETTLE_KEY, N_SETTLE };
+enum record_noun { RECORD_EXPERIMENT, RECORD_USER, RECORD_TEMPLATE, RECORD_KEY, N_RECORD_NOUN };
 
 enum work_kind {
     WORK_READ,  // the database; the threads have a db_reader each
@@ -137,9 +137,9 @@ struct master {
     struct throttle *throttle;                         // of logins
     struct browsers *browsers;                         // codes for their sessions
     struct pending_key *pending_keys[PENDING_BUCKETS]; // by the hash of the key
-    struct unsettled *unsettled;
-    _Atomic uint64_t n_settled;
-    uint64_t settled[1024]; // see settle.c
+    struct pending_write *pending_write;
+    _Atomic uint64_t n_record_writes;
+    uint64_t record_written[1024]; // see record_writes.c
     struct follower *followers;
     int64_t n_followers;       // so far
     struct events *events;     // marks; NULL: nobody has watched yet
@@ -164,11 +164,11 @@ int workers_open(struct master *m, det_err *err); // after the database
 bool workers_drain(struct master *m); // waits for all that is under way; false: there was nothing
 void workers_close(struct master *m);
 
-// --- reach.c
+// --- listener.c
 
-int reach_open(struct master *m, struct db_reader *r,
-               det_err *err);       // m->server and where it is: m->url, m->cert_*
-void reach_renew(struct master *m); // the files of the certificate have changed
+int listener_open(struct master *m, struct db_reader *r,
+                  det_err *err);       // m->server and where it is: m->url, m->cert_*
+void listener_renew(struct master *m); // the files of the certificate have changed
 
 // --- experiment.c
 
@@ -190,7 +190,7 @@ int experiment_do(struct live_experiment *e, enum experiment_event event, const 
 
 // The last thing before a transaction is submitted: those of its trials that have ended are gone
 // afterwards, and if it is stopping and nothing is left of it, it will end.
-void experiment_settle(struct live_experiment *e);
+void experiment_end_if_drained(struct live_experiment *e);
 void experiment_end(struct live_experiment *e); // now; e is gone
 // Answers a request that waits (http_later) when the end of e, which ends, is durable.
 void experiment_await_end(struct live_experiment *e, struct http_request *req);
@@ -200,27 +200,27 @@ void experiment_save(struct live_experiment *e, struct db_tx *tx);
 // Some of the trials that do not know the experiment's state hear of it.
 void experiment_tell_trials(struct live_experiment *e, struct db_tx *tx);
 
-// --- chores.c: what concerns more trials than can be seen to at once
+// --- background.c: what concerns more trials than can be seen to at once
 
-enum { CHORE_TRIALS = 250 }; // at a time: a few milliseconds
+enum { BACKGROUND_TRIALS = 250 }; // at a time: a few milliseconds
 
-void chores_open(struct live_experiment *e);
-void chores_close(struct live_experiment *e);
+void background_open(struct live_experiment *e);
+void background_close(struct live_experiment *e);
 // Soon, if there is something to do and the experiment is linked.
-void chores_begin(struct live_experiment *e);
+void background_begin(struct live_experiment *e);
 
-// --- settle.c: records that are read to be changed: of users, of experiments that have ended
+// --- record_writes.c: records that are read to be changed: of users, of experiments that have ended
 
 // The transaction that is being put together, and submitted before the loop turns, writes it.
-void settle_begin(struct master *m, enum settle_noun noun, int64_t id);
+void record_write_begin(struct master *m, enum record_noun noun, int64_t id);
 // It has been written, and that is durable, without any of the above.
-void settle_mark(struct master *m, enum settle_noun noun, int64_t id);
+void record_write_mark(struct master *m, enum record_noun noun, int64_t id);
 
-bool settle_is_pending(const struct master *m, enum settle_noun noun, int64_t id);
-// What was read then may be out of date; read_at: settle_now() from before. By any thread.
-uint64_t settle_now(const struct master *m);
-bool settle_is_stale(const struct master *m, enum settle_noun noun, int64_t id, uint64_t read_at);
-void settle_close(struct master *m);
+bool record_write_is_pending(const struct master *m, enum record_noun noun, int64_t id);
+// What was read then may be out of date; read_at: record_writes_now() from before. By any thread.
+uint64_t record_writes_now(const struct master *m);
+bool record_is_stale(const struct master *m, enum record_noun noun, int64_t id, uint64_t read_at);
+void record_writes_close(struct master *m);
 
 // --- trial.c
 
@@ -254,7 +254,7 @@ void continue_tell(struct live_trial *t, struct db_tx *tx);
 // --- allocation.c
 
 struct live_allocation *allocation_new(struct live_trial *t);
-void allocation_wish(struct live_trial *t); // the scheduler will see it
+void allocation_request(struct live_trial *t); // the scheduler will see it
 void allocation_free(struct live_allocation *a);
 void allocation_assign(struct live_allocation *a, bool backfilled);
 void allocation_save(struct live_allocation *a, struct db_tx *tx);

@@ -63,13 +63,13 @@ static void done(void *ctx)
     free(s);
 }
 
-static void read_contexts(void *ctx, void *own)
+static void read_code(void *ctx, void *own)
 {
     struct sweep *s = ctx;
     struct db_list list;
     det_err err;
     if (db_contexts_list(own, &s->arena, &list, &err)) {
-        log_warn("model definitions: %s", err.msg);
+        log_warn("code of experiments: %s", err.msg);
         s->dir = NULL; // nothing is known to be garbage
         return;
     }
@@ -77,7 +77,7 @@ static void read_contexts(void *ctx, void *own)
     s->n_used = list.n;
 }
 
-static void on_contexts(void *ctx)
+static void on_code(void *ctx)
 {
     struct sweep *s = ctx;
     if (s->dir)
@@ -86,13 +86,13 @@ static void on_contexts(void *ctx)
         done(s);
 }
 
-void sweep_contexts(struct master *m)
+void sweep_code(struct master *m)
 {
     struct sweep *s = xcalloc(1, sizeof *s);
     s->master = m;
-    s->dir = arena_printf(&s->arena, "%s/contexts", m->data_dir);
+    s->dir = arena_printf(&s->arena, "%s/code", m->data_dir);
     s->before_s = clock_unix_us() / 1000000 - UNUSED_S;
-    worker_run(m->workers[WORK_READ], &(struct work){read_contexts, on_contexts, s, 0});
+    worker_run(m->workers[WORK_READ], &(struct work){read_code, on_code, s, 0});
 }
 
 void sweep_trash(struct master *m)

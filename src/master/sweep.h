@@ -4,7 +4,7 @@
 #include "master/state.h"
 
 // In the background. Model definitions that no experiment has, and that were not uploaded lately.
-void sweep_contexts(struct master *m);
+void sweep_code(struct master *m);
 
 // Working directories of tasks that a master before this one has left behind.
 void sweep_workdirs(struct master *m);

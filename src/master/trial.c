@@ -121,7 +121,7 @@ void trial_create(struct live_experiment *e, const struct search_op *op, struct 
 {
     struct master *m = e->master;
     struct live_trial *t = set_find(&e->earlier, op->trial);
-    if (t && t->row.state == RUN_COMPLETED) {
+    if (t && t->row.state == EXP_COMPLETED) {
         continue_tell(t, tx);
         return;
     }
@@ -129,7 +129,7 @@ void trial_create(struct live_experiment *e, const struct search_op *op, struct 
         revive(e, t);
     else
         t = make(e, op);
-    t->row.state = e->row.state == RUN_PAUSED ? RUN_PAUSED : RUN_ACTIVE;
+    t->row.state = e->row.state == EXP_PAUSED ? EXP_PAUSED : EXP_ACTIVE;
     t->row.hparams = doc_copy(&t->arena, op->hparams);
     t->row.seed = op->trial_seed;
     set_add(&e->trials, t->row.number, t);
@@ -151,16 +151,16 @@ static void tell_searcher(struct live_trial *t, enum search_exit reason, struct 
         log_warn("trial %lld: the searcher refused its end: %s", (long long)t->row.id, err.msg);
 }
 
-static void finish(struct live_trial *t, enum run_state state, enum search_exit reason,
+static void finish(struct live_trial *t, enum exp_state state, enum search_exit reason,
                    struct db_tx *tx)
 {
     struct live_experiment *e = t->experiment;
-    ASSERT(run_state_is_terminal(state) && !t->allocation);
+    ASSERT(exp_state_is_terminal(state) && !t->allocation);
     t->row.state = state;
     t->row.end_us = clock_unix_us();
     trial_save(t, tx);
     policies_forget(t, tx);
-    log_info("trial %lld: %s%s%s", (long long)t->row.id, run_state_names[state],
+    log_info("trial %lld: %s%s%s", (long long)t->row.id, exp_state_names[state],
              t->row.reason ? ": " : "", t->row.reason ? t->row.reason : "");
     set_remove(&e->trials, t->row.number);
     set_remove(&e->master->trials, t->row.id);
@@ -169,16 +169,16 @@ static void finish(struct live_trial *t, enum run_state state, enum search_exit 
     tell_searcher(t, reason, tx);
 }
 
-static enum search_exit exit_reason(enum run_state state)
+static enum search_exit exit_reason(enum exp_state state)
 {
-    return state == RUN_ERROR      ? SEARCH_ERRORED
-           : state == RUN_CANCELED ? SEARCH_CANCELED
+    return state == EXP_ERROR      ? SEARCH_ERRORED
+           : state == EXP_CANCELED ? SEARCH_CANCELED
                                    : SEARCH_STOPPED;
 }
 
 static void finish_stopping(struct live_trial *t, struct db_tx *tx)
 {
-    enum run_state end = trial_step(t->row.state, TRIAL_DRAINED);
+    enum exp_state end = trial_step(t->row.state, TRIAL_DRAINED);
     finish(t, end, exit_reason(end), tx);
 }
 
@@ -191,10 +191,10 @@ void trial_react(struct live_trial *t, struct db_tx *tx)
     case TRIAL_LEAVE:
         break;
     case TRIAL_ALLOCATE:
-        allocation_wish(t);
+        allocation_request(t);
         break;
     case TRIAL_TERMINATE:
-        allocation_preempt(a, t->row.state == RUN_STOPPING_COMPLETED, tx);
+        allocation_preempt(a, t->row.state == EXP_STOPPING_COMPLETED, tx);
         break;
     case TRIAL_DESTROY:
         allocation_kill(a, RM_KILL, tx);
@@ -207,7 +207,7 @@ void trial_react(struct live_trial *t, struct db_tx *tx)
 
 void trial_do(struct live_trial *t, enum trial_event event, struct db_tx *tx)
 {
-    enum run_state next = trial_step(t->row.state, event);
+    enum exp_state next = trial_step(t->row.state, event);
     if (next != t->row.state) {
         t->row.state = next;
         trial_save(t, tx);
@@ -244,7 +244,7 @@ static void restart(struct live_trial *t, const struct allocation *run, struct d
 static void explain_end(struct live_trial *t, const struct allocation *run, const char *why)
 {
     const char *detail = exit_is_error(run->exit) && !run->invalid_hp ? run->reason : NULL;
-    if (!detail && !run->invalid_hp && (run_state_is_stopping(t->row.state) || !trial_has_work(t)))
+    if (!detail && !run->invalid_hp && (exp_state_is_stopping(t->row.state) || !trial_has_work(t)))
         return;
     t->row.reason =
         arena_printf(&t->arena, "%s%s%s", why, detail ? ": " : "", detail ? detail : "");
@@ -276,16 +276,16 @@ void trial_exited(struct live_trial *t, const struct allocation *run, struct db_
         restart(t, run, tx);
         break;
     case TRIAL_COMPLETES:
-        finish(t, RUN_COMPLETED, SEARCH_STOPPED, tx);
+        finish(t, EXP_COMPLETED, SEARCH_STOPPED, tx);
         break;
     case TRIAL_IS_INVALID:
-        finish(t, RUN_COMPLETED, SEARCH_INVALID_HP, tx);
+        finish(t, EXP_COMPLETED, SEARCH_INVALID_HP, tx);
         break;
     case TRIAL_STOPS:
         finish_stopping(t, tx);
         break;
     case TRIAL_FAILS:
-        finish(t, RUN_ERROR, SEARCH_ERRORED, tx);
+        finish(t, EXP_ERROR, SEARCH_ERRORED, tx);
         break;
     }
 }

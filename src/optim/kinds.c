@@ -41,7 +41,7 @@ static const struct setting sgd_settings[] = {
     {.key = NULL},
 };
 
-static int sgd_settle(struct hyper *h, det_err *err)
+static int sgd_resolve(struct hyper *h, det_err *err)
 {
     if (!h->sgd.nesterov || (h->sgd.momentum > 0 && h->sgd.dampening == 0)) return 0;
     return det_fail(err, DET_EINVAL, "SGD: nesterov needs momentum > 0 and dampening 0");
@@ -73,7 +73,7 @@ static const struct optim_kind sgd = {
     .saves_none = true,
     .uses = sgd_uses,
     .prepare = sgd_prepare,
-    .settle = sgd_settle,
+    .resolve = sgd_resolve,
 };
 
 // --- Adam, AdamW
@@ -135,7 +135,7 @@ static update_fn adam_prepare(const struct hyper *h, int64_t step, unsigned fres
     return optim_kernels->adam;
 }
 
-static int adamw_settle(struct hyper *h, det_err *err)
+static int adamw_resolve(struct hyper *h, det_err *err)
 {
     if (h->adam.no_weight_decay) h->adam.weight_decay = 0;
     return det_ok(err);
@@ -166,7 +166,7 @@ static const struct optim_kind adamw = {
     .step_form = STEP_AS_TENSOR,
     .uses = adam_uses,
     .prepare = adamw_prepare,
-    .settle = adamw_settle,
+    .resolve = adamw_resolve,
 };
 
 // --- RMSprop
@@ -310,7 +310,7 @@ static det_optimizer *optimizer_from(const struct optim_kind *kind, det_module *
     if (tape_failed()) return NULL;
     h.initial_lr = h.max_lr = h.min_lr = h.max_momentum = h.base_momentum = NAN;
     int rc = settings_resolve(kind->settings, kind->name, &h, &err);
-    if (!rc && kind->settle) rc = kind->settle(&h, &err);
+    if (!rc && kind->resolve) rc = kind->resolve(&h, &err);
     if (!rc) return optimizer_new(kind, module, &h);
     det_raise(err.code, "%s", err.msg);
     return NULL;

@@ -10,7 +10,7 @@ typedef int (*optim_visit_fn)(void *user, float *grads, int64_t n);
 int optim_visit_grads(det_optimizer *opt, optim_visit_fn visit, void *user);
 
 // How many parameters are in none of the models.
-int optim_n_strangers(const det_optimizer *opt, det_module *const *models, int n_models);
+int optim_n_params_outside(const det_optimizer *opt, det_module *const *models, int n_models);
 
 // As det_scaler_unscale, and nothing if that was done already.
 void scaler_unscale_once(det_scaler *s, det_optimizer *opt);

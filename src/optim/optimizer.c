@@ -203,7 +203,7 @@ static bool has_param(det_module *const *models, int n_models, const det_tensor 
     return false;
 }
 
-int optim_n_strangers(const det_optimizer *opt, det_module *const *models, int n_models)
+int optim_n_params_outside(const det_optimizer *opt, det_module *const *models, int n_models)
 {
     int n = 0;
     for (int g = 0; g < opt->n_groups; g++)

@@ -39,7 +39,7 @@ struct optim_kind {
     update_fn (*prepare)(const struct hyper *h, int64_t step, unsigned fresh, struct update *u);
     double (*initial_state)(const struct hyper *h); // NULL: 0
     // Checks combinations of options, once their defaults are filled in. NULL: all are fine.
-    int (*settle)(struct hyper *h, det_err *err);
+    int (*resolve)(struct hyper *h, det_err *err);
 };
 
 extern const struct setting schedule_settings[]; // of every group, after those of the kind

@@ -223,8 +223,8 @@ static bool move(struct cmaes *c, const double *steps, double *scratch)
     for (size_t i = 0; i < c->n; i++)
         c->sigma_path[i] = keep * c->sigma_path[i] + gain * white[i];
     double norm = norm_of(c->sigma_path, c->n);
-    double settled = sqrt(1 - pow(keep, 2.0 * (double)c->n_generations));
-    bool calm = norm / settled < (1.4 + 2 / ((double)c->n + 1)) * c->mean_norm;
+    double converged = sqrt(1 - pow(keep, 2.0 * (double)c->n_generations));
+    bool calm = norm / converged < (1.4 + 2 / ((double)c->n + 1)) * c->mean_norm;
     gain = calm ? sqrt(c->rate_path * (2 - c->rate_path) * c->mass) : 0;
     for (size_t i = 0; i < c->n; i++)
         c->path[i] = (1 - c->rate_path) * c->path[i] + gain * shift[i];

@@ -27,7 +27,7 @@
 #define CKPT_CONFIG "config.json"     // experiment configuration, hyperparameters
 #define CKPT_LOOP "loop.json"         // position and counters
 #define CKPT_METADATA "metadata.json" // the user's
-#define CKPT_CODE "code"              // directory: the model definition
+#define CKPT_CODE "code"              // directory: what was trained with
 #define CKPT_RNG_FORMAT "rng-%d.json" // of each rank
 #define CKPT_MANIFEST "manifest.json" // written by ckpt_commit()
 

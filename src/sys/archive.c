@@ -1,4 +1,4 @@
-// Unit archive.c: the functions of libarchive. Called by what packs and unpacks model definitions.
+// Unit archive.c: the functions of libarchive. Called by what packs and unpacks code.
 #include "sys/archive.h"
 
 #include "base/assert.h"

@@ -1,4 +1,4 @@
-// sys/ignore.h: .detignore: what of a folder is no part of the model definition.
+// sys/ignore.h: .detignore: what of a folder is no part of the code.
 //
 // A pattern per line, as in .gitignore: * and ? match inside a name, a slash at the end means
 // folders only, one elsewhere means from the top; # starts a comment, ! brings back what a line
@@ -18,5 +18,5 @@ int ignore_read(const char *dir, struct arena *arena, struct str *out, det_err *
 bool ignore_has(struct str patterns, const char *path, bool is_folder);
 
 // Whether a folder of that name and content was written by det itself: a checkpoint, or the data of
-// a master. Those are no part of a model definition either, whatever .detignore says.
+// a master. Those are no part of the code either, whatever .detignore says.
 bool ignore_is_output(const char *name, const struct dir_entries *entries);

@@ -27,7 +27,7 @@ void *vmem_map(size_t n_bytes, size_t n_used)
     if (before) munmap(p, before);
     if (after) munmap(start + len, after);
     size_t huge = n_used / VMEM_ALIGN * VMEM_ALIGN; // the rest of a huge page would be lost
-    if (huge) madvise(start, huge, MADV_HUGEPAGE);  // a wish; without, it is only slower
+    if (huge) madvise(start, huge, MADV_HUGEPAGE);  // a hint; without, it is only slower
     return start;
 }
 

@@ -67,7 +67,7 @@ static struct attention_job job_new(const struct attention *a)
 // --- rows in and out
 
 // Rows of floats somewhere in memory.
-struct rows {
+struct float_rows {
     float *data;
     int64_t stride;
 };
@@ -78,27 +78,29 @@ static int64_t row_stride(const det_tensor *t)
 }
 
 // Rows [row, row + n) of batch item `offset` of t: in place, or converted into memory.
-static struct rows rows_in(const det_tensor *t, int64_t offset, int64_t row, int64_t n,
-                           float *memory)
+static struct float_rows rows_in(const det_tensor *t, int64_t offset, int64_t row, int64_t n,
+                                 float *memory)
 {
     int64_t width = t->shape[t->ndim - 1], stride = row_stride(t), at = offset + row * stride;
-    if (t->dtype == DET_F32) return (struct rows){(float *)t->data + at, stride};
+    if (t->dtype == DET_F32) return (struct float_rows){(float *)t->data + at, stride};
     ew_fn convert = kernels->cast(DET_F32, DET_BF16);
     for (int64_t i = 0; i < n; i++)
         convert(width, (void *[]){memory + i * width, (uint16_t *)t->data + at + i * stride},
                 (const int64_t[]){4, 2}, NULL);
-    return (struct rows){memory, width};
+    return (struct float_rows){memory, width};
 }
 
 // Where rows of t are to be written as floats: in place, or in memory until rows_out.
-static struct rows rows_target(const det_tensor *t, int64_t offset, int64_t row, float *memory)
+static struct float_rows rows_target(const det_tensor *t, int64_t offset, int64_t row,
+                                     float *memory)
 {
     if (t->dtype == DET_F32)
-        return (struct rows){(float *)t->data + offset + row * row_stride(t), row_stride(t)};
-    return (struct rows){memory, t->shape[t->ndim - 1]};
+        return (struct float_rows){(float *)t->data + offset + row * row_stride(t), row_stride(t)};
+    return (struct float_rows){memory, t->shape[t->ndim - 1]};
 }
 
-static void rows_out(const det_tensor *t, int64_t offset, int64_t row, int64_t n, struct rows from)
+static void rows_out(const det_tensor *t, int64_t offset, int64_t row, int64_t n,
+                     struct float_rows from)
 {
     int64_t width = t->shape[t->ndim - 1], at = offset + row * row_stride(t);
     float *in_place = (float *)t->data + at;
@@ -133,12 +135,12 @@ static struct panels carve_panels(struct carver *c, int64_t k, int64_t n)
 }
 
 // B = rows, or its transpose.
-static void pack_rows(const struct panels *p, struct rows r)
+static void pack_rows(const struct panels *p, struct float_rows r)
 {
     panels_pack(p, &(struct matrix){r.data, DET_F32, r.stride, 1});
 }
 
-static void pack_transposed(const struct panels *p, struct rows r)
+static void pack_transposed(const struct panels *p, struct float_rows r)
 {
     panels_pack(p, &(struct matrix){r.data, DET_F32, 1, r.stride});
 }
@@ -193,8 +195,8 @@ static void drop(const struct attention_job *j, const struct block *b, float *we
 }
 
 // C[m x n] = A[m x k] B
-static void block_product(const struct panels *p, int64_t m, int64_t k, int64_t n, struct rows a,
-                          struct rows c)
+static void block_product(const struct panels *p, int64_t m, int64_t k, int64_t n,
+                          struct float_rows a, struct float_rows c)
 {
     panels_multiply(p, &(struct panels_product){.m = m,
                                                 .k = k,
@@ -207,7 +209,7 @@ static void block_product(const struct panels *p, int64_t m, int64_t k, int64_t 
 
 // C += A^T B, where A is a block of scores or of their gradients
 static void add_transposed_product(const struct panels *p, const struct block *b,
-                                   struct rows scores, struct rows c)
+                                   struct float_rows scores, struct float_rows c)
 {
     panels_multiply(p, &(struct panels_product){.m = b->keys,
                                                 .k = b->rows,
@@ -256,10 +258,10 @@ static void forward_block(const struct attention_job *j, const struct block *b,
                           const struct forward_memory *m)
 {
     const struct attention *a = j->a;
-    struct rows score = {m->score, j->ld};
-    struct rows q = rows_in(a->q, attention_offset(a, a->q, b->batch), b->row, b->rows, m->q);
+    struct float_rows score = {m->score, j->ld};
+    struct float_rows q = rows_in(a->q, attention_offset(a, a->q, b->batch), b->row, b->rows, m->q);
     int64_t offset = attention_offset(a, a->out, b->batch);
-    struct rows out = rows_target(a->out, offset, b->row, m->out);
+    struct float_rows out = rows_target(a->out, offset, b->row, m->out);
     block_product(&m->kt, b->rows, a->d, round_up(b->keys, kernels->gemm_lanes()), q, score);
     struct attention_rows r = score_rows(j, b, m->score);
     kernels->attention_softmax(&r);
@@ -332,8 +334,9 @@ static void backward_block(const struct attention_job *j, struct block *b,
 {
     const struct attention *a = j->a;
     int64_t padded_keys = round_up(b->keys, kernels->gemm_lanes());
-    struct rows score = {m->score, j->ld}, grad = {m->grad, j->ld};
-    struct rows q = rows_in(a->q, attention_offset(a, a->q, b->batch), b->row, b->rows, m->rows);
+    struct float_rows score = {m->score, j->ld}, grad = {m->grad, j->ld};
+    struct float_rows q =
+        rows_in(a->q, attention_offset(a, a->q, b->batch), b->row, b->rows, m->rows);
     struct panels q_panels = m->q, g_panels = m->g;
     q_panels.k = g_panels.k = b->rows;
     pack_rows(&q_panels, q);
@@ -341,7 +344,8 @@ static void backward_block(const struct attention_job *j, struct block *b,
     struct attention_rows r = score_rows(j, b, m->score);
     kernels->attention_weights(&r);
 
-    struct rows g = rows_in(a->g, attention_offset(a, a->g, b->batch), b->row, b->rows, m->rows);
+    struct float_rows g =
+        rows_in(a->g, attention_offset(a, a->g, b->batch), b->row, b->rows, m->rows);
     pack_rows(&g_panels, g);
     block_product(&m->vt, b->rows, a->e, padded_keys, g, grad);
     drop(j, b, m->grad);
@@ -353,18 +357,18 @@ static void backward_block(const struct attention_job *j, struct block *b,
     kernels->attention_grad(&r);
 
     drop(j, b, m->score);
-    add_transposed_product(&g_panels, b, score, (struct rows){m->gv, a->e});
-    add_transposed_product(&q_panels, b, grad, (struct rows){m->gk, a->d});
+    add_transposed_product(&g_panels, b, score, (struct float_rows){m->gv, a->e});
+    add_transposed_product(&q_panels, b, grad, (struct float_rows){m->gk, a->d});
     int64_t offset = attention_offset(a, a->gq, b->batch);
-    struct rows gq = rows_target(a->gq, offset, b->row, m->out);
+    struct float_rows gq = rows_target(a->gq, offset, b->row, m->out);
     block_product(&m->k, b->rows, b->keys, a->d, grad, gq);
     rows_out(a->gq, offset, b->row, b->rows, gq);
 }
 
 static void store_key_grads(const struct attention *a, int64_t batch, float *gk, float *gv)
 {
-    rows_out(a->gk, attention_offset(a, a->gk, batch), 0, a->keys, (struct rows){gk, a->d});
-    rows_out(a->gv, attention_offset(a, a->gv, batch), 0, a->keys, (struct rows){gv, a->e});
+    rows_out(a->gk, attention_offset(a, a->gk, batch), 0, a->keys, (struct float_rows){gk, a->d});
+    rows_out(a->gv, attention_offset(a, a->gv, batch), 0, a->keys, (struct float_rows){gv, a->e});
 }
 
 static void backward_piece(void *ctx, int piece)
@@ -383,7 +387,7 @@ static void backward_piece(void *ctx, int piece)
         m.gk = j->partial + piece * (gk_size + gv_size);
         m.gv = m.gk + gk_size;
     }
-    struct rows k = rows_in(a->k, attention_offset(a, a->k, batch), 0, a->keys, m.score);
+    struct float_rows k = rows_in(a->k, attention_offset(a, a->k, batch), 0, a->keys, m.score);
     pack_transposed(&m.kt, k);
     pack_rows(&m.k, k);
     pack_transposed(&m.vt, rows_in(a->v, attention_offset(a, a->v, batch), 0, a->keys, m.score));

@@ -151,7 +151,7 @@ int gemm_store_block(const struct gemm *g, bool turned, const struct gemm_block 
 }
 
 // Rows that a piece multiplies, and their sums: all its columns.
-struct rows {
+struct row_range {
     int64_t first, n;
     float *sums;
     int64_t ld;
@@ -163,7 +163,7 @@ static bool packs_a(const struct job *j)
 }
 
 // Rows in tiles, as the kernels want an A that does not lie in rows. NULL: no memory.
-static const float *pack_a(const struct job *j, const struct rows *r, int tile_rows)
+static const float *pack_a(const struct job *j, const struct row_range *r, int tile_rows)
 {
     const struct gemm *g = j->g;
     int64_t floats = divide_up(r->n, tile_rows) * gemm_tile_floats(tile_rows, g->k);
@@ -175,7 +175,7 @@ static const float *pack_a(const struct job *j, const struct rows *r, int tile_r
     return to;
 }
 
-static void multiply_panel(const struct job *j, const struct rows *r, int panel, float *c,
+static void multiply_panel(const struct job *j, const struct row_range *r, int panel, float *c,
                            const float *packed_a, const float *packed_b)
 {
     const struct gemm *g = j->g;
@@ -195,7 +195,7 @@ static void multiply_panel(const struct job *j, const struct rows *r, int panel,
                              .accumulate = g->accumulate && !j->turned});
 }
 
-static int multiply_panels(const struct job *j, const struct rows *r, int first, int last)
+static int multiply_panels(const struct job *j, const struct row_range *r, int first, int last)
 {
     const float *packed_a = NULL, *packed_b = j->own_panels ? own_panels(j) : j->packed;
     int packed_rows = 0;
@@ -232,7 +232,7 @@ static void multiply_piece(void *ctx, int piece)
     int last = MIN(first + j->panel_group, j->n_panels);
     int64_t start = first * (int64_t)j->panel_width, end = last * (int64_t)j->panel_width;
     int64_t col = j->first_col + start, n_cols = MIN(end, j->n_cols) - start;
-    struct rows r = {.first = block_row(j, block), .ld = g->ldc};
+    struct row_range r = {.first = block_row(j, block), .ld = g->ldc};
     r.n = block_row(j, block + 1) - r.first;
     r.sums = (float *)j->c + r.first * g->ldc + col;
     bool own_sums = g->c_dtype == DET_BF16 || j->turned; // C is made from them

@@ -1,4 +1,4 @@
-// Unit code.c: copies of model definitions. They are read once, when training starts: what a
+// Unit code.c: copies of the code of a trial. They are read once, when training starts: what a
 // checkpoint has is the code that made it, whatever happens to the folder later.
 #include "train/code.h"
 
@@ -100,7 +100,7 @@ struct code *code_read(const char *dir, const char *except, det_err *err)
     c->dir = arena_strdup(&c->arena, dir);
     c->has_except = except && !stat(except, &c->except);
     if (ignore_read(dir, &c->arena, &c->ignore, err) || add_folder(c, dir, "", 0, err)) {
-        det_wrap(err, "model definition");
+        det_wrap(err, "code");
         code_free(c);
         return NULL;
     }

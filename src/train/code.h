@@ -1,4 +1,4 @@
-// train/code.h: the model definition: a copy of the files of a folder, for checkpoints.
+// train/code.h: the code of a trial: a copy of the files of a folder, for checkpoints.
 #pragma once
 
 #include "base/buf.h"

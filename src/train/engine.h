@@ -43,7 +43,7 @@ struct engine_ops {
     void (*scaler_free)(det_scaler *scaler);
     void (*scale_grads)(det_optimizer *opt, double factor);
     // Parameters that are in none of the models.
-    int (*n_strangers)(const det_optimizer *opt, det_module *const *models, int n_models);
+    int (*n_params_outside)(const det_optimizer *opt, det_module *const *models, int n_models);
     double (*clip_norm)(det_optimizer *opt, double max_norm);
     void (*clip_value)(det_optimizer *opt, double limit);
     bool (*optim_step)(det_scaler *scaler, det_optimizer *opt);

@@ -16,11 +16,11 @@ static void warn_of_rest(struct training *run)
 }
 
 // What an optimizer changes and no model has is not in checkpoints either.
-static void warn_of_strangers(struct training *run)
+static void warn_of_params_outside(struct training *run)
 {
     const det_context *ctx = run->ctx;
     for (int i = 0; i < ctx->n_optimizers; i++) {
-        int n = run->engine->n_strangers(ctx->optimizers[i].opt, ctx->models, ctx->n_models);
+        int n = run->engine->n_params_outside(ctx->optimizers[i].opt, ctx->models, ctx->n_models);
         if (n)
             training_warn(run,
                           "%d parameter%s of optimizer %d %s in no wrapped model (det_wrap_model): "
@@ -32,7 +32,7 @@ static void warn_of_strangers(struct training *run)
 void training_hint_start(struct training *run)
 {
     warn_of_rest(run);
-    warn_of_strangers(run);
+    warn_of_params_outside(run);
 }
 
 // Once: what is no number usually stays so, and nothing that is learnt from it is of use.

@@ -65,7 +65,7 @@ struct training {
     const struct engine_ops *engine;
     struct host *host;
     struct saver *saver; // NULL: checkpoints are not written
-    struct code *code;   // the model definition; NULL: none
+    struct code *code;   // of the trial; NULL: none
     const det_train_opts *opts;
 
     det_length period[N_BOUNDARIES]; // BOUNDARY_TRAIN: the length to train to. No records left

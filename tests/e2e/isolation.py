@@ -79,7 +79,7 @@ class Case:
         names = ', '.join(json.dumps(x) for x in variables)
         body = {'config': f'entrypoint: {entrypoint}\nsearcher: {{name: single}}\nmax_restarts: 0\n{more}\n'
                           f'environment: {{environment_variables: [{names}]}}',
-                'context': self.m.upload(files)}
+                'code': self.m.upload(files)}
         return self.m.post('experiments', body, token=token)['experiment']['id']
 
     def trial_of(self, e):

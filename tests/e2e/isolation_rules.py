@@ -54,7 +54,7 @@ def run(m, script, more='', token=None, files=None, state='STATE_COMPLETED'):
     """The lines of a task, without those of the shim and of the master."""
     body = {'config': f'entrypoint: ["sh", "-c", {json.dumps(script)}]\nsearcher: {{name: single}}\nmax_restarts: 0\n{more}'}
     if files:
-        body['context'] = m.upload(files)
+        body['code'] = m.upload(files)
     e = m.post('experiments', body, token=token)['experiment']['id']
     m.wait_experiment(e, state)
     t = m.trials(e)[0]
@@ -210,13 +210,13 @@ def test_a_start_from_the_checkpoint_of_another_user(det):
     with master_of(det, 0) as m:
         eve = user(m, 'eve')
         files = {'model_def.c': example('model_def.c')}
-        context = m.upload(files)
-        e = m.post('experiments', {'config': example('const.yaml'), 'context': context})['experiment']['id']
+        code = m.upload(files)
+        e = m.post('experiments', {'config': example('const.yaml'), 'code': code})['experiment']['id']
         m.wait_experiment(e, 'STATE_COMPLETED')
         t = m.trials(e)[0]['id']
         first = m.trial(t)['latestCheckpoint']
         config = example('const.yaml').replace('searcher:', f'searcher:\n  source_trial_id: {t}', 1)
-        other = m.post('experiments', {'config': config, 'context': context}, token=eve)['experiment']['id']
+        other = m.post('experiments', {'config': config, 'code': code}, token=eve)['experiment']['id']
         m.wait_experiment(other, 'STATE_COMPLETED')
         row = m.trials(other)[0]
         expect('start', row['warmStartCheckpointUuid'], first)
@@ -301,7 +301,7 @@ def test_users_run_as_unix_users(det):
         expect('ids', out[:3], ['4321', '8765', '8765'])
         expect('its files are its own', out[4], '4321')
         expect('a clean environment', [x for x in out[5:] if 'RULES_SECRET' in x], [])
-        expect('of the model definition, too', run(m, 'stat -c %u sub sub/file; echo more >> sub/file', token=eve,
+        expect('of the code, too', run(m, 'stat -c %u sub sub/file; echo more >> sub/file', token=eve,
                                                    files={'sub/file': 'text'}), ['4321', '4321'])
         expect('storage', os.stat(f'{m.data}/users/2/checkpoints/y').st_uid, 4321)
         m.stop()

@@ -21,7 +21,7 @@ RULES = {
         GET /info; GET /api/v1/master; GET /healthz; GET /readyz; GET /api/openapi.json; POST /api/v1/auth/login
         POST /api/v1/auth/redeem""",
     USERS: """
-        GET /metrics; POST /api/v1/auth/logout; POST /api/v1/auth/codes; GET /api/v1/me; GET /api/v1/users; POST /api/v1/contexts; GET /api/v1/experiments
+        GET /metrics; POST /api/v1/auth/logout; POST /api/v1/auth/codes; GET /api/v1/me; GET /api/v1/users; POST /api/v1/code; GET /api/v1/experiments
         POST /api/v1/experiments; GET /api/v1/experiment/labels; GET /api/v1/experiments/{experiment}
         GET /api/v1/experiments/{experiment}/model_def; GET /api/v1/experiments/{experiment}/trials
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
@@ -84,7 +84,7 @@ def task_token(m, e):
     return t, [x for x in m.lines(t) if x.startswith('token ')][0].split()[1]
 
 
-def tokens_of_strangers(m):
+def tokens_of_others(m):
     """Tokens that were good once, or never. The master is restarted in between."""
     users = {name: m.post('users', {'username': name, 'password': 'correct horse'})['user']['id'] for name in ('amy', 'old', 'gone')}
     tokens = {name: login(m, name, 'correct horse')[1]['token'] for name in users}
@@ -148,11 +148,11 @@ def must_refuse(callers, m, who, method, path, token, statuses):
 
 def test_every_route_refuses_whom_it_is_not_for(det):
     with Master(det, '--slots', '5') as m:
-        strangers = tokens_of_strangers(m)
+        others = tokens_of_others(m)
         callers, table = Callers(m), rules()
         expect('routes without a rule, and rules without a route', set(routes(m)) ^ set(table), set())
         for (method, path), who_may in sorted(table.items()):
-            for who, token in strangers.items():
+            for who, token in others.items():
                 if who_may != ('everybody',):
                     must_refuse(callers, m, who, method, path, token, (401,))
             for who, token in callers.tokens.items():

@@ -230,13 +230,13 @@ def test_connections_per_address(det):
 def test_connections_and_reserve(det):
     with Master(det, config='{port: 0, limits: {max_connections: 40, reserved_connections: 10}}') as m:
         crowd = [c for i in range(4) for c in idle(m, 15, f'127.0.0.{10 + i}')]
-        expect('strangers, of 60', sum(is_open(c) for c in crowd) <= 30, True)
+        expect('anonymous, of 60', sum(is_open(c) for c in crowd) <= 30, True)
         m.write_config('{port: 0, limits: {max_connections: 50, reserved_connections: 20}}')
         text = hang_up(m, "'limits.reserved_connections' has changed and is in force")
         expect('restart', "'limits.max_connections' has changed; that needs a restart" in text, True)
         close_all(m, crowd)
         crowd = [c for i in range(4) for c in idle(m, 15, f'127.0.0.{20 + i}')]
-        expect('strangers now', sum(is_open(c) for c in crowd) <= 20, True)
+        expect('anonymous now', sum(is_open(c) for c in crowd) <= 20, True)
 
 
 @covers('limits.max_connections_per_user')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who gets through when very many want to: strangers cannot keep a user out, nor one user another, and nobody keeps tasks and the
+"""Who gets through when very many want to: callers who have not logged in cannot keep a user out, nor one user another, and nobody keeps tasks and the
 user who started the master out. With the word "many": twelve thousand connections, and as many again whenever they are closed."""
 import contextlib
 import http.client
@@ -111,7 +111,7 @@ def everybody_works(m, token, n_requests, name):
     return sorted(times)
 
 
-def test_strangers_of_one_address_do_not_keep_others_out(det):
+def test_anonymous_callers_of_one_address_do_not_keep_others_out(det):
     """They want more than everybody together may have, and come from where everybody comes from."""
     limits = ['--max-connections', '200', '--max-connections-per-address', '40', '--reserved-connections', '40']
     with Master(det, *limits) as m:
@@ -122,7 +122,7 @@ def test_strangers_of_one_address_do_not_keep_others_out(det):
             expect('within the limit', numbers(m)['det_http_connections'] < 200, True)
 
 
-def test_strangers_of_many_addresses_do_not_keep_others_out(det):
+def test_anonymous_callers_of_many_addresses_do_not_keep_others_out(det):
     limits = ['--max-connections', '200', '--max-connections-per-address', '40', '--reserved-connections', '40']
     with Master(det, *limits) as m:
         token = new_user(m, 'ann')

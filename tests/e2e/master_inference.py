@@ -35,7 +35,7 @@ def new_user(m, name):
 
 
 def create(m, token, body, files):
-    return m.post('experiments', {**body, 'context': m.upload({**files, 'task.py': TASK})}, token=token)['experiment']['id']
+    return m.post('experiments', {**body, 'code': m.upload({**files, 'task.py': TASK})}, token=token)['experiment']['id']
 
 
 def train(m, token, validations, smaller=True):

@@ -32,9 +32,9 @@ def users(m):
     return tokens
 
 
-def create(m, token, text, context):
+def create(m, token, text, code):
     """By a user, and run to its end. The number of the experiment and that of its trial."""
-    e = m.post('experiments', {'config': text, 'context': context}, token=token)['experiment']['id']
+    e = m.post('experiments', {'config': text, 'code': code}, token=token)['experiment']['id']
     m.wait_experiment(e, 'STATE_COMPLETED')
     return e, m.trials(e)[0]['id']
 
@@ -57,7 +57,7 @@ def det_as(det, m, token, *args):
 def test_values_of_variables_are_for_the_owner(det):
     with Master(det) as m:
         ann, bob, root = users(m)
-        answer = m.post('experiments', {'config': config(False), 'context': upload(m)}, token=ann)
+        answer = m.post('experiments', {'config': config(False), 'code': upload(m)}, token=ann)
         e = answer['experiment']['id']
         expect('her own answer', answer['config']['environment']['environment_variables']['cpu'], ['SECRET=hush', 'PLAIN=a=b'])
         job = m.post('experiments', {'config': 'entrypoint: "true"\nenvironment: {environment_variables: {cuda: [A=hush]}}',
@@ -157,13 +157,13 @@ def test_events_hide_the_same(det):
             c = m.connect()
             c.request('GET', '/api/v1/events', headers={'Authorization': 'Bearer ' + token})
             streams.append(c.getresponse())
-        context = upload(m)
-        create(m, ann, config(True), context)
+        code = upload(m)
+        create(m, ann, config(True), code)
         for r, wanted in zip(streams, (True, False)):
             text = ''
             while 'STATE_COMPLETED' not in text or 'event: experiment' not in text:
                 text += r.readline().decode()
-            expect('the name of the code', context in text, wanted)
+            expect('the name of the code', code in text, wanted)
             expect('values', 'hush' in text, False)
 
 

@@ -88,8 +88,8 @@ def test_configurations_are_refused_with_reasons(det):
         expect('reason', 'searcher.name: must be one of' in why, True)
         status, why = refused('entrypoint: a\nsearcher: {name: single}\nresources: {slots_per_trial: 9}')
         expect('slots', (status, why), (400, 'resources: 9 slots are wanted, this machine has 1'))
-        status, why = refused('entrypoint: a\nsearcher: {name: single}', context='../../etc/passwd')
-        expect('context', status, 404)
+        status, why = refused('entrypoint: a\nsearcher: {name: single}', code='../../etc/passwd')
+        expect('code', status, 404)
         status, why = refused('entrypoint: a\nsearcher: {name: single, source_trial_id: 7}')
         expect('source', (status, why), (404, 'searcher: there is no trial 7'))
         status, why = refused('entrypoint: a\nsearcher: {name: single}\n'
@@ -163,15 +163,15 @@ def test_deleting_takes_the_files_too(det):
 
 def test_model_definitions_go_when_nothing_uses_them(det):
     with Master(det) as m:
-        folder = os.path.join(m.data, 'contexts')
+        folder = os.path.join(m.data, 'code')
         first = m.create(CONFIG, {'train.py': TRAIN})
         second = m.create(CONFIG, {'train.py': TRAIN})  # the same content
         other = m.create('entrypoint: "true"\nsearcher: {name: single}', {'another.py': ''})
         unused = m.upload({'never.py': ''})
         for e in (first, second, other):
             m.wait_experiment(e, 'STATE_COMPLETED')
-        contexts = {e: m.experiment(e)['modelDefinition'] for e in (first, second, other)}
-        expect('shared', contexts[first], contexts[second])
+        codes = {e: m.experiment(e)['modelDefinition'] for e in (first, second, other)}
+        expect('shared', codes[first], codes[second])
 
         def delete(e):
             for name in os.listdir(folder):  # as if they had been uploaded long ago
@@ -180,15 +180,15 @@ def test_model_definitions_go_when_nothing_uses_them(det):
                 m.upload({'never.py': ''})  # somebody is about to use it
             m.good('DELETE', f'experiments/{e}')
         delete(first)
-        wait_for(lambda: sorted(os.listdir(folder)) == sorted([contexts[second], contexts[other]]), 'what is unused to go')
+        wait_for(lambda: sorted(os.listdir(folder)) == sorted([codes[second], codes[other]]), 'what is unused to go')
         m.upload({'never.py': ''})
         delete(second)
-        wait_for(lambda: contexts[second] not in os.listdir(folder), 'it to go')
-        expect('left', sorted(os.listdir(folder)), sorted([contexts[other], unused]))
+        wait_for(lambda: codes[second] not in os.listdir(folder), 'it to go')
+        expect('left', sorted(os.listdir(folder)), sorted([codes[other], unused]))
         os.utime(os.path.join(folder, unused), (0, 0))
         m.kill()
         m.start()
-        wait_for(lambda: os.listdir(folder) == [contexts[other]], 'it to go when a master starts')
+        wait_for(lambda: os.listdir(folder) == [codes[other]], 'it to go when a master starts')
 
 
 def test_retention_keeps_best_and_latest(det):

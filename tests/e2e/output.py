@@ -70,7 +70,7 @@ def test_logs_keep_colours_only(det):
         must_be_harmless('wait', run(det, m, 'experiment', 'wait', e, status=1), colours=True)
 
 
-def test_what_strangers_say_is_logged_harmlessly(det):
+def test_what_anonymous_callers_say_is_logged_harmlessly(det):
     with Master(det) as m:
         expect('login', m.call('POST', 'auth/login', {'username': EVIL, 'password': 'x'}, token='')[0], 401)
         with open(m.log.name, encoding='utf-8') as f:

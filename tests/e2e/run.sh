@@ -162,7 +162,7 @@ run tail -n 1 said
 expect_out "warning: the last validation metric"
 
 # Checkpoints have the code, but not other checkpoints.
-cmp -s model_def.c ck2/latest/code/model_def.c || fail "the model definition should be in the checkpoint"
+cmp -s model_def.c ck2/latest/code/model_def.c || fail "the code should be in the checkpoint"
 [ -z "$(find ck2/*/code -name loop.json)" ] || fail "there should be no checkpoint in it"
 
 # Nor what else det has written, nor data.

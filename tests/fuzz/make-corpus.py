@@ -116,7 +116,7 @@ def manifest_seeds():
     write('manifest', 'twice', pack('a', 'a'))
 
 
-def context_seeds():
+def code_seeds():
     def pack(mode, *entries):
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode=mode) as tar:
@@ -128,13 +128,13 @@ def context_seeds():
                 tar.addfile(info, io.BytesIO(content))
         return out.getvalue().rstrip(bytes(1)) + bytes(1024) if mode == 'w' else out.getvalue()
     file, folder = ('a/b.py', tarfile.REGTYPE, b'x'), ('a', tarfile.DIRTYPE, b'')
-    write('context', 'plain', pack('w', folder, file))
-    write('context', 'gzip', pack('w:gz', folder, file))
-    write('context', 'outside', pack('w', ('../x', tarfile.REGTYPE, b'x')))
-    write('context', 'link', pack('w', ('l', tarfile.SYMTYPE, b'/etc/passwd'), ('l/x', tarfile.REGTYPE, b'x')))
-    write('context', 'hard-link', pack('w', file, ('h', tarfile.LNKTYPE, b'a/b.py')))
-    write('context', 'device', pack('w', ('d', tarfile.CHRTYPE, b'')))
-    write('context', 'long-name', pack('w', ('n' * 200, tarfile.REGTYPE, b'x')))
+    write('code', 'plain', pack('w', folder, file))
+    write('code', 'gzip', pack('w:gz', folder, file))
+    write('code', 'outside', pack('w', ('../x', tarfile.REGTYPE, b'x')))
+    write('code', 'link', pack('w', ('l', tarfile.SYMTYPE, b'/etc/passwd'), ('l/x', tarfile.REGTYPE, b'x')))
+    write('code', 'hard-link', pack('w', file, ('h', tarfile.LNKTYPE, b'a/b.py')))
+    write('code', 'device', pack('w', ('d', tarfile.CHRTYPE, b'')))
+    write('code', 'long-name', pack('w', ('n' * 200, tarfile.REGTYPE, b'x')))
 
 
 def http_seeds():
@@ -271,5 +271,5 @@ manifest_seeds()
 http_seeds()
 events_seeds()
 journal_seeds()
-context_seeds()
+code_seeds()
 pattern_seeds()

@@ -17,7 +17,7 @@ checkpoint_policy: best, min_validation_period: {batches: 3}, log_policies: [{pa
 # What fields must be for a request to get far; others are made up by their type.
 KNOWN = {'config': CONFIG % ('random', '', 1), 'uuid': '11111111-2222-4333-8444-555555555555', 'trialRunId': 1, 'stepsCompleted': 3,
          'group': 'validation', 'metrics': {'loss': 0.5, 'nan': 'NaN', 'deep': {'a': [1, None, 'x']}}, 'length': 9, 'searcherMetric': 0.5,
-         'context': None, 'template': None, 'parentId': None, 'overrideConfig': '{searcher: {max_length: {batches: 18}}}',
+         'code': None, 'template': None, 'parentId': None, 'overrideConfig': '{searcher: {max_length: {batches: 18}}}',
          'resources': {'state': 1}, 'username': 'bob', 'password': 'password', 'active': None, 'timestamp': '2026-01-31T10:20:30Z',
          'reportTime': '2026-01-31T10:20:30.5Z', 'timestampAfter': '2026-01-31T10:20:30Z', 'timestampBefore': '2027-01-31T10:20:30Z',
          'follow': None, 'timeout_seconds': None, 'id': 1, 'after': None, 'sortBy': None, 'validateOnly': None, 'activate': None}

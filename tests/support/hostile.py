@@ -115,7 +115,7 @@ def read_the_database():
 
 @way
 def read_what_others_left_in_the_data_directory():
-    return first([f'{DATA}/{x}' for x in ('lock', 'master.log', 'stderr.txt', 'tls-key.pem')] + glob.glob(f'{DATA}/contexts/*'))
+    return first([f'{DATA}/{x}' for x in ('lock', 'master.log', 'stderr.txt', 'tls-key.pem')] + glob.glob(f'{DATA}/code/*'))
 
 
 @way

@@ -216,12 +216,12 @@ class Master:
                 info = tarfile.TarInfo(name)
                 info.size = len(text.encode())
                 tar.addfile(info, io.BytesIO(text.encode()))
-        return self.post('contexts', raw=out.getvalue())['context']
+        return self.post('code', raw=out.getvalue())['code']
 
     def create(self, config, files=None, **more):
         body = {'config': config, **more}
         if files:
-            body['context'] = self.upload({**files, 'task.py': TASK})
+            body['code'] = self.upload({**files, 'task.py': TASK})
         return self.post('experiments', body)['experiment']['id']
 
     def experiment(self, e):

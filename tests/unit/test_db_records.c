@@ -7,7 +7,7 @@ static struct trial a_trial(int64_t id, int64_t experiment_id)
                           .experiment_id = experiment_id,
                           .request_id = "r",
                           .task_id = "1.r",
-                          .state = RUN_ACTIVE,
+                          .state = EXP_ACTIVE,
                           .seed = 7,
                           .searcher_metric = NAN,
                           .progress = NAN};
@@ -17,7 +17,7 @@ static struct experiment an_experiment(int64_t id, const char *name)
 {
     return (struct experiment){.id = id,
                                .name = name,
-                               .state = RUN_ACTIVE,
+                               .state = EXP_ACTIVE,
                                .progress = NAN,
                                .best_metric = NAN,
                                .user_id = 1,
@@ -30,7 +30,7 @@ static void test_db__keeps_every_field_of_an_experiment(void **state)
     const char *labels[] = {"a", "b\"c"};
     struct experiment e = {.id = 3,
                            .kind = EXPERIMENT_GENERIC,
-                           .state = RUN_STOPPING_KILLED,
+                           .state = EXP_STOPPING_KILLED,
                            .name = "n",
                            .description = "d'; DROP TABLE trials; --",
                            .notes = "",
@@ -49,7 +49,7 @@ static void test_db__keeps_every_field_of_an_experiment(void **state)
                            .best_metric = NAN,
                            .resource_pool = "default",
                            .job_id = "j",
-                           .context = "c",
+                           .code = "c",
                            .reason = "because"};
     struct experiment f;
     struct db_tx *tx = db_tx_new(db);
@@ -69,12 +69,12 @@ static void test_db__saving_again_replaces(void **state)
     struct db_tx *tx = db_tx_new(db);
     t.hparams = doc_of("{lr: 0.5, layers: [1, 2]}");
     db_trial_save(tx, &t);
-    t.state = RUN_COMPLETED;
+    t.state = EXP_COMPLETED;
     t.end_us = 99;
     db_trial_save(tx, &t);
     must_run(tx);
     assert_int_equal(db_trial_find(reader, 5, &arena, &found, &err), 0);
-    assert_int_equal(found.state, RUN_COMPLETED);
+    assert_int_equal(found.state, EXP_COMPLETED);
     assert_int_equal(found.end_us, 99);
     assert_string_equal(as_json(found.hparams), "{\"lr\":0.5,\"layers\":[1,2]}");
     assert_null(found.best_validation);
@@ -246,7 +246,7 @@ static void test_db__filters_experiments(void **state)
     db_experiment_save(tx, &e);
     e = an_experiment(2, "beta");
     e.labels.items = labels, e.labels.n = 1;
-    e.state = RUN_COMPLETED, e.archived = true, e.end_us = 5, e.user_id = 2;
+    e.state = EXP_COMPLETED, e.archived = true, e.end_us = 5, e.user_id = 2;
     db_experiment_save(tx, &e);
     must_run(tx);
     const struct {

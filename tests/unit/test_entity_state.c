@@ -8,12 +8,12 @@
 // d, f failed, D deleted.
 static const char run_letters[] = "PAcxkeCXEdfD";
 
-static char experiment_cell(enum run_state from, enum experiment_event event)
+static char experiment_cell(enum exp_state from, enum experiment_event event)
 {
-    enum run_state to = RUN_N_STATE;
+    enum exp_state to = EXP_N_STATE;
     det_err err;
     if (experiment_step(from, event, &to, &err)) {
-        assert_int_equal(to, RUN_N_STATE); // outputs are untouched
+        assert_int_equal(to, EXP_N_STATE); // outputs are untouched
         assert_true(err.msg[0]);
         return '!';
     }
@@ -25,24 +25,24 @@ static void test_experiment__every_cell(void **state)
     (void)state;
     // activate pause cancel kill search-done search-canceled fail drained abandon continue archive
     // delete delete-done delete-fail
-    static const char *const grid[RUN_N_STATE] = {
-        [RUN_PAUSED] = "A.xkcxe.E!!!!!",
-        [RUN_ACTIVE] = ".Pxkcxe.E!!!!!",
-        [RUN_STOPPING_COMPLETED] = "!!....eCE!!!!!",
-        [RUN_STOPPING_CANCELED] = "!!.k..eXE!!!!!",
-        [RUN_STOPPING_KILLED] = "!!....eXE!!!!!",
-        [RUN_STOPPING_ERROR] = "!!.....EEA!!!!",
-        [RUN_COMPLETED] = "!!.......A.d!!",
-        [RUN_CANCELED] = "!!.......A.d!!",
-        [RUN_ERROR] = "!!.......A.d!!",
-        [RUN_DELETING] = "!!!!.....!!.Df",
-        [RUN_DELETE_FAILED] = "!!!!.....!!d!!",
-        [RUN_DELETED] = "!!!!.....!!!.!",
+    static const char *const grid[EXP_N_STATE] = {
+        [EXP_PAUSED] = "A.xkcxe.E!!!!!",
+        [EXP_ACTIVE] = ".Pxkcxe.E!!!!!",
+        [EXP_STOPPING_COMPLETED] = "!!....eCE!!!!!",
+        [EXP_STOPPING_CANCELED] = "!!.k..eXE!!!!!",
+        [EXP_STOPPING_KILLED] = "!!....eXE!!!!!",
+        [EXP_STOPPING_ERROR] = "!!.....EEA!!!!",
+        [EXP_COMPLETED] = "!!.......A.d!!",
+        [EXP_CANCELED] = "!!.......A.d!!",
+        [EXP_ERROR] = "!!.......A.d!!",
+        [EXP_DELETING] = "!!!!.....!!.Df",
+        [EXP_DELETE_FAILED] = "!!!!.....!!d!!",
+        [EXP_DELETED] = "!!!!.....!!!.!",
     };
-    for (int s = 0; s < RUN_N_STATE; s++) {
+    for (int s = 0; s < EXP_N_STATE; s++) {
         char row[EXPERIMENT_N_EVENT + 1] = {0};
         for (int e = 0; e < EXPERIMENT_N_EVENT; e++)
-            row[e] = experiment_cell((enum run_state)s, (enum experiment_event)e);
+            row[e] = experiment_cell((enum exp_state)s, (enum experiment_event)e);
         assert_string_equal(row, grid[s]);
     }
 }
@@ -50,18 +50,18 @@ static void test_experiment__every_cell(void **state)
 static void test_experiment__refusals_say_why(void **state)
 {
     (void)state;
-    enum run_state to;
+    enum exp_state to;
     det_err err;
-    assert_int_equal(experiment_step(RUN_STOPPING_KILLED, EXPERIMENT_PAUSE, &to, &err), DET_ESTATE);
+    assert_int_equal(experiment_step(EXP_STOPPING_KILLED, EXPERIMENT_PAUSE, &to, &err), DET_ESTATE);
     assert_string_equal(err.msg, "cannot pause: incompatible state STOPPING_KILLED");
-    assert_int_equal(experiment_step(RUN_COMPLETED, EXPERIMENT_PAUSE, &to, &err), DET_ESTATE);
+    assert_int_equal(experiment_step(EXP_COMPLETED, EXPERIMENT_PAUSE, &to, &err), DET_ESTATE);
     assert_string_equal(err.msg, "cannot pause: experiment in terminal state COMPLETED");
-    assert_int_equal(experiment_step(RUN_ERROR, EXPERIMENT_ACTIVATE, &to, &err), DET_ENOTFOUND);
+    assert_int_equal(experiment_step(EXP_ERROR, EXPERIMENT_ACTIVATE, &to, &err), DET_ENOTFOUND);
     assert_string_equal(err.msg, "cannot activate: no active experiment, it is ERROR");
-    assert_int_equal(experiment_step(RUN_ACTIVE, EXPERIMENT_ARCHIVE, &to, &err), DET_ESTATE);
+    assert_int_equal(experiment_step(EXP_ACTIVE, EXPERIMENT_ARCHIVE, &to, &err), DET_ESTATE);
     assert_string_equal(err.msg,
                         "cannot archive: experiment is ACTIVE, which is not a terminal state");
-    assert_int_equal(experiment_step(RUN_DELETED, EXPERIMENT_KILL, &to, &err), DET_ENOTFOUND);
+    assert_int_equal(experiment_step(EXP_DELETED, EXPERIMENT_KILL, &to, &err), DET_ENOTFOUND);
     assert_string_equal(err.msg, "cannot kill: experiment is DELETED");
 }
 
@@ -73,10 +73,10 @@ static void test_trial__every_cell(void **state)
         "A.cxke.", ".Pcxke.", "...xkeC", "....keX", ".....eX",
         "......E", ".......", ".......", ".......",
     };
-    for (int s = 0; s <= RUN_ERROR; s++) {
+    for (int s = 0; s <= EXP_ERROR; s++) {
         char row[TRIAL_N_EVENT + 1] = {0};
         for (int e = 0; e < TRIAL_N_EVENT; e++) {
-            enum run_state to = trial_step((enum run_state)s, (enum trial_event)e);
+            enum exp_state to = trial_step((enum exp_state)s, (enum trial_event)e);
             row[e] = (int)to == s ? '.' : run_letters[to];
         }
         assert_string_equal(row, grid[s]);
@@ -91,8 +91,8 @@ static void test_trial__effects(void **state)
     static const char letters[] = "-atde";
     static const char *const grid[] = {"--t", "-a-", "eet", "eet", "eed",
                                        "eed", "---", "---", "---"};
-    for (int s = 0; s <= RUN_ERROR; s++) {
-        enum run_state from = (enum run_state)s;
+    for (int s = 0; s <= EXP_ERROR; s++) {
+        enum exp_state from = (enum exp_state)s;
         const char row[] = {letters[trial_effect(from, false, false)],
                             letters[trial_effect(from, false, true)],
                             letters[trial_effect(from, true, true)], 0};
@@ -186,29 +186,29 @@ static void test_trial__judged_by_first_rule(void **state)
         struct trial_facts facts;
         enum trial_verdict verdict;
     } cases[] = {
-        {{.state = RUN_STOPPING_CANCELED, .exit = EXIT_TASK_FAILED, .has_work = true}, TRIAL_FAILS},
-        {{.state = RUN_STOPPING_CANCELED, .exit = EXIT_PREEMPTED}, TRIAL_STOPS},
-        {{.state = RUN_STOPPING_KILLED, .exit = EXIT_KILLED, .searcher_done = true}, TRIAL_STOPS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .searcher_done = true}, TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_DONE, .searcher_done = true}, TRIAL_COMPLETES},
-        {{.state = RUN_ACTIVE, .exit = EXIT_UNRECOVERABLE}, TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_NODE_FAILED, .restarts = 9}, TRIAL_GOES_ON},
-        {{.state = RUN_ACTIVE, .exit = EXIT_ABORTED}, TRIAL_GOES_ON},
-        {{.state = RUN_ACTIVE, .exit = EXIT_RESTORE_FAILED}, TRIAL_GOES_ON},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .retries_off = true, .max_restarts = 5},
+        {{.state = EXP_STOPPING_CANCELED, .exit = EXIT_TASK_FAILED, .has_work = true}, TRIAL_FAILS},
+        {{.state = EXP_STOPPING_CANCELED, .exit = EXIT_PREEMPTED}, TRIAL_STOPS},
+        {{.state = EXP_STOPPING_KILLED, .exit = EXIT_KILLED, .searcher_done = true}, TRIAL_STOPS},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .searcher_done = true}, TRIAL_FAILS},
+        {{.state = EXP_ACTIVE, .exit = EXIT_DONE, .searcher_done = true}, TRIAL_COMPLETES},
+        {{.state = EXP_ACTIVE, .exit = EXIT_UNRECOVERABLE}, TRIAL_FAILS},
+        {{.state = EXP_ACTIVE, .exit = EXIT_NODE_FAILED, .restarts = 9}, TRIAL_GOES_ON},
+        {{.state = EXP_ACTIVE, .exit = EXIT_ABORTED}, TRIAL_GOES_ON},
+        {{.state = EXP_ACTIVE, .exit = EXIT_RESTORE_FAILED}, TRIAL_GOES_ON},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .retries_off = true, .max_restarts = 5},
          TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .same_failure = true, .max_restarts = 5},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .same_failure = true, .max_restarts = 5},
          TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 4, .max_restarts = 5},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 4, .max_restarts = 5},
          TRIAL_RESTARTS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 5, .max_restarts = 5},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .restarts = 5, .max_restarts = 5},
          TRIAL_FAILS},
-        {{.state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .invalid_hp = true, .max_restarts = 5},
+        {{.state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .invalid_hp = true, .max_restarts = 5},
          TRIAL_IS_INVALID},
-        {{.state = RUN_ACTIVE, .exit = EXIT_DONE, .has_work = true}, TRIAL_COMPLETES},
-        {{.state = RUN_ACTIVE, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
-        {{.state = RUN_PAUSED, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
-        {{.state = RUN_PAUSED, .exit = EXIT_KILLED, .has_work = true}, TRIAL_GOES_ON},
+        {{.state = EXP_ACTIVE, .exit = EXIT_DONE, .has_work = true}, TRIAL_COMPLETES},
+        {{.state = EXP_ACTIVE, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
+        {{.state = EXP_PAUSED, .exit = EXIT_PREEMPTED, .has_work = true}, TRIAL_GOES_ON},
+        {{.state = EXP_PAUSED, .exit = EXIT_KILLED, .has_work = true}, TRIAL_GOES_ON},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *why = NULL;
@@ -222,7 +222,7 @@ static void test_trial__runs_once_more_than_it_restarts(void **state)
 {
     (void)state;
     struct trial_facts f = {
-        .state = RUN_ACTIVE, .exit = EXIT_TASK_FAILED, .has_work = true, .max_restarts = 5};
+        .state = EXP_ACTIVE, .exit = EXIT_TASK_FAILED, .has_work = true, .max_restarts = 5};
     const char *why;
     int n_runs = 1;
     for (; trial_judge(&f, &why) == TRIAL_RESTARTS; n_runs++)

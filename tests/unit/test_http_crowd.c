@@ -129,7 +129,7 @@ static void close_all(const int *fds, int n)
         close(fds[i]);
 }
 
-static void test_strangers__of_one_address_make_room_for_each_other(void **state)
+static void test_anonymous__of_one_address_make_room_for_each_other(void **state)
 {
     (void)state;
     enum { N = 10, LIMIT = 3 };
@@ -144,7 +144,7 @@ static void test_strangers__of_one_address_make_room_for_each_other(void **state
     close_all(fds, N);
 }
 
-static void test_strangers__of_other_addresses_are_not_concerned(void **state)
+static void test_anonymous__of_other_addresses_are_not_concerned(void **state)
 {
     (void)state;
     enum { N = 10 };
@@ -164,7 +164,7 @@ static bool two_wait(const struct http_stats *stats)
     return stats->n_waiting == 2;
 }
 
-static void test_strangers__who_wait_for_an_answer_stay(void **state)
+static void test_anonymous__who_wait_for_an_answer_stay(void **state)
 {
     (void)state;
     enum { N = 10 };
@@ -186,7 +186,7 @@ static void test_strangers__who_wait_for_an_answer_stay(void **state)
 }
 
 // An answer that nobody reads is no reason to wait.
-static void test_strangers__who_do_not_read_are_not_waited_for(void **state)
+static void test_anonymous__who_do_not_read_are_not_waited_for(void **state)
 {
     (void)state;
     int fds[3];
@@ -201,7 +201,7 @@ static void test_strangers__who_do_not_read_are_not_waited_for(void **state)
     close(late);
 }
 
-static void test_strangers__cannot_have_what_is_reserved(void **state)
+static void test_anonymous__cannot_have_what_is_reserved(void **state)
 {
     (void)state;
     enum { N = 20, LIMIT = 10, RESERVE = 4 };
@@ -216,18 +216,18 @@ static void test_strangers__cannot_have_what_is_reserved(void **state)
     close_all(fds, N);
 }
 
-static void test_users__keep_their_connections_whatever_strangers_do(void **state)
+static void test_users__keep_their_connections_whatever_anonymous_ones_do(void **state)
 {
     (void)state;
-    enum { N_USERS = 6, N_STRANGERS = 100 };
-    int users[N_USERS], strangers[N_STRANGERS];
+    enum { N_USERS = 6, N_ANONYMOUS = 100 };
+    int users[N_USERS], anonymous[N_ANONYMOUS];
     start((struct http_limits){.connections = 20, .per_address = 5});
     for (int i = 0; i < N_USERS; i++) {
         users[i] = dial_from(1); // the same address as the crowd to come
         assert_int_equal(ask(users[i], "/mine", "7"), 200);
     }
-    for (int i = 0; i < N_STRANGERS; i++) {
-        strangers[i] = dial_from(1 + i % 50);
+    for (int i = 0; i < N_ANONYMOUS; i++) {
+        anonymous[i] = dial_from(1 + i % 50);
         assert_int_equal(ask(users[i % N_USERS], "/mine", "7"), 200);
     }
     int late = dial_from(1);
@@ -235,7 +235,7 @@ static void test_users__keep_their_connections_whatever_strangers_do(void **stat
     for (int i = 0; i < N_USERS; i++)
         assert_int_equal(ask(users[i], "/mine", "7"), 200);
     close_all(users, N_USERS);
-    close_all(strangers, N_STRANGERS);
+    close_all(anonymous, N_ANONYMOUS);
     close(late);
 }
 
@@ -309,12 +309,12 @@ static void test_connection__belongs_to_who_asked_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_strangers__of_one_address_make_room_for_each_other),
-        T(test_strangers__of_other_addresses_are_not_concerned),
-        T(test_strangers__who_wait_for_an_answer_stay),
-        T(test_strangers__who_do_not_read_are_not_waited_for),
-        T(test_strangers__cannot_have_what_is_reserved),
-        T(test_users__keep_their_connections_whatever_strangers_do),
+        T(test_anonymous__of_one_address_make_room_for_each_other),
+        T(test_anonymous__of_other_addresses_are_not_concerned),
+        T(test_anonymous__who_wait_for_an_answer_stay),
+        T(test_anonymous__who_do_not_read_are_not_waited_for),
+        T(test_anonymous__cannot_have_what_is_reserved),
+        T(test_users__keep_their_connections_whatever_anonymous_ones_do),
         T(test_user__with_too_many_connections_is_told),
         T(test_users__leave_room_for_those_without_a_limit),
         T(test_connection__belongs_to_who_asked_last),

@@ -245,7 +245,7 @@ static void test_connection__is_kept_over_streams_and_waits(void **state)
 
 // --- whom to trust
 
-static void test_stranger__is_not_trusted(void **state)
+static void test_unknown_certificate__is_not_trusted(void **state)
 {
     (void)state;
     make_certificate(temp_path("other.pem"), temp_path("other-key.pem"), "localhost", -1, 30);
@@ -467,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_answers__of_all_kinds_come_through),
         T(test_connection__is_kept_over_streams_and_waits),
-        T(test_stranger__is_not_trusted),
+        T(test_unknown_certificate__is_not_trusted),
         T(test_name__must_be_that_of_the_certificate),
         T(test_own_certificate__is_for_all_names_of_this_machine),
         T(test_plain_client__is_told_to_use_https),

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
-#include "master/context.h"
+#include "master/code.h"
 #include <archive.h>
 #include <archive_entry.h>
 #include <dirent.h>
@@ -115,12 +115,12 @@ static size_t count_files(const char *path)
 // The code of looking through it, or else of unpacking it.
 static int try(struct str archive)
 {
-    struct context_info info;
-    int rc = context_keep(archive, kept, &info, &err);
+    struct code_info info;
+    int rc = code_keep(archive, kept, &info, &err);
     if (!rc) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", kept, info.name);
-        rc = context_unpack(path, work, &err);
+        rc = code_unpack(path, work, &err);
         nftw(work, check_one, 16, FTW_DEPTH | FTW_PHYS);
         assert_int_equal(unlink(path), 0);
     }

@@ -1,4 +1,4 @@
-// Directories of tasks as older versions have left them: tests/golden/run.
+// Directories of tasks as older versions have left them: tests/golden/allocation.
 #include "support/fake_master.h"
 #include "support/shim.h"
 
@@ -19,7 +19,7 @@ static void open_copy(struct world *w, const char *name)
     det_err err = {0};
     shim[0] = self_path();
     assert_int_equal(mkdir(root, 0700), 0);
-    const char *copy = arena_printf(&w->arena, "cp -r tests/golden/run/%s %s/1", name, root);
+    const char *copy = arena_printf(&w->arena, "cp -r tests/golden/allocation/%s %s/1", name, root);
     assert_int_equal(system(copy), 0);
     w->rm = rm_open(&(struct rm_opts){.root = root, .shim = shim, .n_cpu_slots = 2}, &err);
     if (!w->rm) fail_msg("%s", err.msg);

@@ -1,4 +1,4 @@
-// What of a folder is no part of the model definition.
+// What of a folder is no part of the code.
 #include "support/test.h"
 
 #include "sys/ignore.h"

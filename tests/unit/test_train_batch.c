@@ -288,22 +288,22 @@ static void test_hints__optimizers_without_gradients_are_pointed_out(void **stat
     det_trainer_free(t);
 }
 
-static det_module *stranger;
+static det_module *outside;
 
-static int stranger_init(void *self, det_context *ctx, det_err *err)
+static int outside_init(void *self, det_context *ctx, det_err *err)
 {
     struct onevar *m = self;
     onevar_init(self, ctx, err);
-    det_optim_add_group(m->opt, stranger);
+    det_optim_add_group(m->opt, outside);
     return det_check(err);
 }
 
 static void test_hints__parameters_of_no_model_are_pointed_out(void **state)
 {
     (void)state;
-    stranger = det_nn_linear(1, 1);
+    outside = det_nn_linear(1, 1);
     det_trial_ops ops = OneVarTrial;
-    ops.init = stranger_init;
+    ops.init = outside_init;
     memset(&training, 0, sizeof training);
     det_trainer *t = det_init(.hparams = "{learning_rate: 0.1, global_batch_size: 8}");
     train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(1), LOG_TO(&training));
@@ -311,7 +311,7 @@ static void test_hints__parameters_of_no_model_are_pointed_out(void **state)
     assert_non_null(
         strstr(training.warning, "2 parameters of optimizer 0 are in no wrapped model"));
     det_trainer_free(t);
-    det_module_free(stranger);
+    det_module_free(outside);
 }
 
 // --- clipping: the gradient of the first batch is -2

@@ -18,7 +18,7 @@ async function loginByHand(page, name, password) {
     await page.getByRole('button', { name: 'Log in' }).click();
 }
 
-test('a stranger is asked who it is, and gets where it wanted to', async () => {
+test('whoever is not logged in is asked for a name, and gets where it wanted to', async () => {
     const visitor = await visit(s.browser, s.master), page = await visitor.page();
     await page.goto(`${s.master.url}/experiments?state=failed`);
     await page.waitForURL((u) => u.pathname === '/login');

@@ -61,7 +61,7 @@ class Client(threading.Thread):
 
     def __init__(self, m, r):
         super().__init__()
-        self.m, self.r, self.sent, self.n_noted, self.experiments, self.contexts = m, r, [], 0, [], []
+        self.m, self.r, self.sent, self.n_noted, self.experiments, self.codes = m, r, [], 0, [], []
 
     def run(self):
         with contextlib.suppress(Exception):  # the end of the power is the end of the conversation
@@ -72,14 +72,14 @@ class Client(threading.Thread):
                 if n % 5 == 0:
                     self.experiments.append(self.m.create(PAUSED, activate=False))
                 if n % 7 == 0:
-                    self.contexts.append(self.m.upload({'train.py': f'# {self.r.random()}\n'}))
+                    self.codes.append(self.m.upload({'train.py': f'# {self.r.random()}\n'}))
 
 
 class Acknowledged:
     """What a client and the program had been told when the power went off."""
 
     def __init__(self, client, counts):
-        self.n_noted, self.experiments, self.contexts = client.n_noted, list(client.experiments), list(client.contexts)
+        self.n_noted, self.experiments, self.codes = client.n_noted, list(client.experiments), list(client.codes)
         self.n_reports, self.n_checkpoints = 0, 0
         with contextlib.suppress(FileNotFoundError), open(counts, 'rb') as f:
             text = f.read()
@@ -118,9 +118,9 @@ def check_master(m, known, sent):
             raise Failure(f'the notes are {now!r}; {sent[known.n_noted - 1]!r} was acknowledged')
     there = {e['id'] for e in m.get('experiments?limit=-1')['experiments']}
     expect('experiments that were acknowledged and are gone', [e for e in known.experiments if e not in there], [])
-    for name in known.contexts:
-        if not os.path.getsize(os.path.join(m.data, 'contexts', name)):
-            raise Failure(f'the context {name} is empty')
+    for name in known.codes:
+        if not os.path.getsize(os.path.join(m.data, 'code', name)):
+            raise Failure(f'the code {name} is empty')
 
 
 def check_printers(m):
@@ -187,7 +187,7 @@ def cut_and_check(m, disk, reporter, folder, r, run, acked, log):
     check_checkpoints(run, known.n_checkpoints)
     acked['changes'] += known.n_noted
     acked['experiments'] += len(known.experiments)
-    acked['contexts'] += len(known.contexts)
+    acked['codes'] += len(known.codes)
     acked['reports'] += known.n_reports
     acked['checkpoints'] += known.n_checkpoints
 
@@ -207,7 +207,7 @@ def main(det, n, seed):
     if not os.environ.get('DET_POWER_PRIVATE'):  # mounts of our own, gone with us
         os.execvpe('unshare', ['unshare', '--mount', sys.executable, *sys.argv], {**os.environ, 'DET_POWER_PRIVATE': '1'})
     r = random.Random(seed)
-    acked = {'changes': 0, 'experiments': 0, 'contexts': 0, 'reports': 0, 'checkpoints': 0}
+    acked = {'changes': 0, 'experiments': 0, 'codes': 0, 'reports': 0, 'checkpoints': 0}
     kinds = [kind for kind in ('ext4', 'xfs') if shutil.which('mkfs.' + kind)]
     with tempfile.TemporaryDirectory(prefix='det-power-') as folder:
         reporter = build_reporter(det, folder)

@@ -188,7 +188,7 @@ export interface GetExperimentLabelsQuery {
 
 export interface PostExperimentsBody {
     config: string;
-    context?: string;
+    code?: string;
     template?: string;
     type?: "TYPE_EXPERIMENT" | "TYPE_GENERIC";
     activate?: boolean;

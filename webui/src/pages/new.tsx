@@ -110,9 +110,9 @@ function NewForm() {
         navigate(done);
     };
     const create = async (): Promise<string> => {
-        const context = files.value.length ? await upload(files.value) : parent.data.value?.experiment.modelDefinition ?? undefined;
+        const code = files.value.length ? await upload(files.value) : parent.data.value?.experiment.modelDefinition ?? undefined;
         const body = {
-            config: text.value, activate: activate.value, ...(template ? { template } : {}), ...(context ? { context } : {}),
+            config: text.value, activate: activate.value, ...(template ? { template } : {}), ...(code ? { code } : {}),
             ...(fork ? { parentId: Number(fork), type } : {}),
         };
         const answer = await call<{ experiment: Experiment }>('POST', '/experiments', { body, once });
@@ -165,7 +165,7 @@ async function saveTemplate(name: string, config: string): Promise<string> {
 
 async function upload(files: Attached[]): Promise<string> {
     const tar = makeTar(files.map((f) => ({ path: f.name, bytes: f.bytes })));
-    return (await call<{ context: string }>('POST', '/contexts', { raw: tar })).context;
+    return (await call<{ code: string }>('POST', '/code', { raw: tar })).code;
 }
 
 function TemplateChoice({ chosen }: { chosen: string }) {

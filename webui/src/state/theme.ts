@@ -1,4 +1,4 @@
-// Unit theme.ts: light or dark: as the system wishes, unless somebody has chosen.
+// Unit theme.ts: light or dark: as the system says, unless somebody has chosen.
 import { computed, signal } from '@preact/signals';
 
 export type Theme = 'system' | 'light' | 'dark';

@@ -126,7 +126,7 @@ export class Master {
 
     async create(config, files, more = {}) {
         const body = { config, ...more };
-        if (files) body.context = (await this.call('POST', 'contexts', tarOf({ ...files, 'task.py': TASK }))).context;
+        if (files) body.code = (await this.call('POST', 'code', tarOf({ ...files, 'task.py': TASK }))).code;
         return (await this.post('experiments', body)).experiment.id;
     }
 

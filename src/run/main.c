@@ -1,7 +1,0 @@
-// Unit main.c: the program det-run.
-#include "run/run.h"
-
-int main(int argc, char **argv)
-{
-    return run_main(argc, argv);
-}

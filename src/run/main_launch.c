@@ -1,7 +1,0 @@
-// Unit main_launch.c: the program det-launch.
-#include "run/launch.h"
-
-int main(int argc, char **argv)
-{
-    return launch_main(argc, argv);
-}

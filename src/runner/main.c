@@ -1,0 +1,7 @@
+// Unit main.c: the program det-run.
+#include "runner/run.h"
+
+int main(int argc, char **argv)
+{
+    return run_main(argc, argv);
+}
