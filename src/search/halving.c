@@ -15,6 +15,7 @@
 #include "base/assert.h"
 #include "search/bracket.h"
 #include "search/rung.h"
+#include <math.h>
 
 struct bracket {
     struct bracket_plan plan;
@@ -341,6 +342,73 @@ static void halving_snap(struct search *s, struct snap *io)
     free(rows);
 }
 
+// --- for people
+
+static enum search_decision decision_of(const struct search *s, const struct bracket *b,
+                                        size_t rung, const struct rung_entry *e)
+{
+    const struct candidate *t = trial_at(s, e->trial);
+    if ((size_t)t->rung > rung) return SEARCH_GOES_ON;
+    if (t->flags & HAS_EXITED && e->loss == LOSS_WORST) return SEARCH_STOPS;
+    if (rung + 1 == b->plan.n_rungs) return SEARCH_FINISHES;
+    return t->flags & (IS_CLOSING | IS_CLOSED | HAS_EXITED) ? SEARCH_STOPS : SEARCH_WAITS;
+}
+
+static double metric_of(const struct search *s, double loss)
+{
+    if (loss == LOSS_WORST) return NAN;
+    return s->cfg->searcher.smaller_is_better ? loss : -loss;
+}
+
+static int by_loss(const void *a, const void *b)
+{
+    const struct rung_entry *x = a, *y = b;
+    if (x->loss != y->loss) return x->loss < y->loss ? -1 : 1;
+    return (x->trial > y->trial) - (x->trial < y->trial);
+}
+
+static void describe_rung(const struct search *s, const struct bracket *b, size_t rung,
+                          struct arena *arena, struct rung_view *out)
+{
+    const struct rung *r = &b->rungs[rung];
+    struct rung_entry *sorted = xcalloc(r->n + 1, sizeof *sorted);
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->entries[i].trial) sorted[n++] = r->entries[i];
+    qsort(sorted, n, sizeof *sorted, by_loss);
+    out->length = b->plan.lengths[rung];
+    out->cutoff = r->leaders.n ? metric_of(s, r->entries[r->leaders.items[0]].loss) : NAN;
+    out->results.items =
+        arena_array(arena, n + (size_t)b->n_busy[rung] + 1, sizeof *out->results.items);
+    for (; out->results.n < n; out->results.n++) {
+        const struct rung_entry *e = &sorted[out->results.n];
+        out->results.items[out->results.n] =
+            (struct rung_result){e->trial, metric_of(s, e->loss), decision_of(s, b, rung, e)};
+    }
+    free(sorted);
+}
+
+static void halving_describe(const struct search *s, struct arena *arena, struct search_view *out)
+{
+    const struct halving *h = s->schedule;
+    out->brackets.items = arena_array(arena, h->n_brackets, sizeof *out->brackets.items);
+    out->brackets.n = h->n_brackets;
+    for (size_t i = 0; i < h->n_brackets; i++) {
+        const struct bracket *b = &h->brackets[i];
+        struct bracket_view *v = &out->brackets.items[i];
+        v->rungs.items = arena_array(arena, b->plan.n_rungs, sizeof *v->rungs.items);
+        v->rungs.n = b->plan.n_rungs;
+        for (size_t k = 0; k < b->plan.n_rungs; k++)
+            describe_rung(s, b, k, arena, &v->rungs.items[k]);
+    }
+    for (int64_t trial = 1; trial <= s->n_trials; trial++) {
+        const struct candidate *t = trial_at(s, trial);
+        struct rung_view *r = &out->brackets.items[t->bracket].rungs.items[t->rung];
+        if (t->flags & IS_BUSY)
+            r->results.items[r->results.n++] = (struct rung_result){trial, NAN, SEARCH_RUNS};
+    }
+}
+
 static void halving_plan(const struct exp_config *cfg, struct arena *arena, struct search_plan *out)
 {
     struct bracket_plan *plans;
@@ -362,4 +430,5 @@ const struct schedule halving_schedule = {
     .progress = halving_progress,
     .snap = halving_snap,
     .plan = halving_plan,
+    .describe = halving_describe,
 };

@@ -52,7 +52,9 @@ struct schedule {
     void (*snap)(struct search *s, struct snap *io); // trials are loaded already; or NULL
     void (*plan)(const struct exp_config *cfg, struct arena *arena,
                  struct search_plan *out); // NULL: nobody knows
-    bool asks;                             // operations come by search_answer()
+    // Fills in the brackets; NULL: it has no rungs.
+    void (*describe)(const struct search *s, struct arena *arena, struct search_view *out);
+    bool asks; // operations come by search_answer()
     // Creates what is to be created by now, as far as search_may_create(). NULL: is never late.
     void (*go_on)(struct search *s);
 };

@@ -1,4 +1,5 @@
-// Unit preview.c: search_preview(): what a search does if all goes well.
+// Unit preview.c: search_preview(): what a search does if all goes well; search_describe(): what it
+// has done so far.
 #include "search/method.h"
 
 struct plan_bracket *plan_add_bracket(struct search_plan *plan, struct arena *arena, size_t n_rungs)
@@ -69,4 +70,26 @@ int search_preview(const struct exp_config *cfg, struct arena *arena, struct sea
     schedule->plan(cfg, arena, out);
     sum_up(out, arena);
     return det_ok(err);
+}
+
+static const char *const decision_names[] = {
+    [SEARCH_RUNS] = "running",  [SEARCH_WAITS] = "waiting",     [SEARCH_GOES_ON] = "promoted",
+    [SEARCH_STOPS] = "stopped", [SEARCH_FINISHES] = "finished",
+};
+
+const char *search_decision_name(enum search_decision decision)
+{
+    return decision_names[decision];
+}
+
+void search_describe(const struct search *s, struct arena *arena, struct search_view *out)
+{
+    const struct schedule *schedule = s->method->schedule;
+    *out = (struct search_view){0};
+    if (schedule->describe) schedule->describe(s, arena, out);
+}
+
+bool search_has_rungs(const struct exp_config *cfg)
+{
+    return method_of(cfg->searcher.kind)->schedule->describe;
 }

@@ -1,7 +1,8 @@
 // search/search.h: hyperparameter search: events in, operations out.
 //   search_new  search_restore  search_snapshot  search_free  search_tell  search_answer
 //   search_ask  search_set_pace  search_has_more  search_has_open  search_n_trials
-//   search_progress  search_preview  search_simulate  curves_read
+//   search_progress  search_describe  search_preview  search_simulate  curves_read
+//   search_importance
 //
 // A search is a deterministic function of its configuration, the experiment's seed and the events
 // it was told: no clock, no I/O, no other randomness. So it can be saved as JSON after any event
@@ -105,6 +106,43 @@ int64_t search_n_trials(const struct search *s); // created so far
 // 0 .. 1
 double search_progress(const struct search *s);
 
+// How far a search that compares its trials at rungs has come. A trial is in every rung that it has
+// reached or trains for.
+enum search_decision {
+    SEARCH_RUNS,     // trains for the rung; it has no metric yet
+    SEARCH_WAITS,    // may still go on
+    SEARCH_GOES_ON,  // has been promoted to the next rung
+    SEARCH_STOPS,    // does not go on
+    SEARCH_FINISHES, // was the last rung
+    SEARCH_N_DECISIONS
+};
+
+const char *search_decision_name(enum search_decision decision); // "promoted"
+
+struct rung_result {
+    int64_t trial;
+    double metric; // NaN: none yet, or it failed
+    enum search_decision decision;
+};
+
+struct rung_view {
+    int64_t length;
+    double cutoff; // the worst metric with which a trial leads now; NaN: none does
+    LIST_OF(struct rung_result) results; // the best first, those that run last
+};
+
+struct bracket_view {
+    LIST_OF(struct rung_view) rungs; // by length
+};
+
+struct search_view {
+    LIST_OF(struct bracket_view) brackets; // none: it is no search with rungs
+};
+
+// The view lives in the arena.
+void search_describe(const struct search *s, struct arena *arena, struct search_view *out);
+bool search_has_rungs(const struct exp_config *cfg);
+
 // What a search does if all goes well: how many trials train to which lengths. Each bracket is a
 // competition of its own.
 struct plan_rung {
@@ -177,6 +215,33 @@ int curves_read(struct str text, const char *source, struct arena *arena, struct
 
 // Between two points on the line through them; outside, the nearest point.
 double curve_at(const struct curves *curves, int64_t trial, int64_t length);
+
+// Which hyperparameter matters how much for a metric: the share of its variance that is explained
+// by each alone, found by functional analysis of variance over a forest of regression trees. The
+// rest is explained by several together, or by chance. Ranges are measured as the search draws from
+// them: a logarithmic one by the exponent.
+//
+// Hutter, Hoos, Leyton-Brown: "An efficient approach for assessing hyperparameter importance"
+// (2014).
+struct importance_trial {
+    const struct doc *hparams;
+    double metric; // passed over unless it is finite
+};
+
+struct importance {
+    const char *name; // "optimizer.learning_rate"
+    double share;     // 0 .. 1
+};
+
+struct importance_list {
+    LIST_OF(struct importance) items; // the greatest first; none: too few trials, or all equal
+    size_t n_trials;                  // that were looked at
+};
+
+// Of hyperparameters that the search can vary. Of very many trials some are looked at, spread over
+// all of them. Lives in the arena; the same trials give the same shares.
+void search_importance(const struct exp_config *cfg, const struct importance_trial *trials,
+                       size_t n, struct arena *arena, struct importance_list *out);
 
 // A custom search is decided by a program that reads events and writes operations, one line of JSON
 // each: search_tell() gives no operations then, but after each event other than SEARCH_PROGRESS the
