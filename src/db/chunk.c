@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/find.h"
 #include "base/mem.h"
 #include "db/varint.h"
 #include <zstd.h>
@@ -151,6 +152,7 @@ void chunk_pack(const struct log_line *lines, size_t n, struct arena *a, struct 
     *out = (struct chunk){.id = lines[0].id,
                           .last_id = lines[n - 1].id,
                           .trial_id = lines[0].trial_id,
+                          .n_lines = (int64_t)n,
                           .first_us = lines[0].time_us,
                           .last_us = lines[0].time_us};
     for (size_t i = 0; i < n; i++) {
@@ -278,7 +280,15 @@ static int decompress(const struct chunk *c, struct arena *a, struct str *out, d
     return 0;
 }
 
-int chunk_unpack(const struct chunk *c, const char *wanted, struct arena *a,
+bool wanted_in(const struct wanted *wanted, struct str text)
+{
+    if (!wanted->text) return true;
+    struct str what = str_from(wanted->text);
+    if (wanted->any_case) return find_any_case(text, what);
+    return memmem(text.ptr, text.len, what.ptr, what.len);
+}
+
+int chunk_unpack(const struct chunk *c, const struct wanted *wanted, struct arena *a,
                  struct chunk_lines *out, det_err *err)
 {
     struct chunk_lines lines = {0};
@@ -286,7 +296,7 @@ int chunk_unpack(const struct chunk *c, const char *wanted, struct arena *a,
     int rc = decompress(c, a, &plain, err);
     if (rc) return rc;
     *out = lines;
-    if (wanted && !memmem(plain.ptr, plain.len, wanted, strlen(wanted))) return 0;
+    if (wanted && !wanted_in(wanted, plain)) return 0;
     struct varint_input in = {plain.ptr, plain.ptr + plain.len, false};
     take_columns(&in, c, a, &lines);
     for (size_t i = 0; i < lines.n; i++)

@@ -27,6 +27,7 @@ struct chunk {
     int64_t levels;                   // bit of each level that a line has
     int64_t ranks, sources, stdtypes; // the same, see chunk_rank_bit() and so on
     int64_t n_bytes;                  // of text
+    int64_t n_lines;                  // 0: nobody has counted them
     bool open;
     struct str bytes; // packed
 };
@@ -39,13 +40,20 @@ void chunk_pack(const struct log_line *lines, size_t n, struct arena *a, struct 
 size_t chunk_goal(const struct log_line *lines, size_t n);
 size_t chunk_cut(const struct log_line *lines, size_t n, size_t goal);
 
-// The text of all lines is looked through first: *out is left empty if wanted (NULL: anything) is
-// in none of them. Lines live in the arena; DET_ECORRUPT if these are no packed lines.
+// A text that lines are searched for.
+struct wanted {
+    const char *text; // NULL: anything
+    bool any_case;    // of ASCII letters
+};
+bool wanted_in(const struct wanted *wanted, struct str text);
+
+// The text of all lines is looked through first: *out is left empty if what is wanted (NULL:
+// anything) is in none of them. Lines live in the arena; DET_ECORRUPT if these are no packed lines.
 struct chunk_lines {
     struct log_line *items;
     size_t n;
 };
-int chunk_unpack(const struct chunk *c, const char *wanted, struct arena *a,
+int chunk_unpack(const struct chunk *c, const struct wanted *wanted, struct arena *a,
                  struct chunk_lines *out, det_err *err);
 
 // The bit that stands for a rank; large ones share one. For a word; unknown ones share one. NULL

@@ -336,6 +336,13 @@ int db_series_read(struct db_reader *r, struct db_series *s, struct arena *a, de
 int db_best_trials(struct db_reader *r, const struct experiment *e, int64_t limit, struct arena *a,
                    struct db_list *out, det_err *err);
 
+// The trials of an experiment by their number in it. Of struct trial_number.
+struct trial_number {
+    int64_t number, id;
+};
+int db_trial_numbers(struct db_reader *r, int64_t experiment_id, struct arena *a,
+                     struct db_list *out, det_err *err);
+
 // Names of metrics that trials of an experiment have reported.
 struct metric_name {
     const char *group, *name;
@@ -350,6 +357,7 @@ struct log_filter {
     int64_t after_us, before_us;
     const struct doc *levels, *ranks, *stdtypes, *sources; // lists
     const char *search;                                    // contained
+    bool any_case;                                         // of ASCII letters in the search
     bool newest_first;
     int64_t limit;      // 0: 1000
     int64_t max_effort; // bytes of text to go through at most, about; 0: any number
@@ -357,6 +365,25 @@ struct log_filter {
 // Ends at the limit, at about 32 MB of text, or at the effort: then next is where to go on.
 int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
                  struct db_list *out, det_err *err);
+
+// A walk through a log, from its beginning, in slices: counts the lines that the filter lets
+// through, and finds those of them that contain filter->search.
+struct log_mark {
+    int64_t line; // from 0, among the lines that the filter lets through
+    int64_t id;
+};
+
+struct log_walk {
+    // Where it is; zero: at the beginning. What comes out is handed in to go on.
+    int64_t seen;    // the last line that was looked at
+    int64_t n_lines; // that were let through up to there
+    // What this slice found.
+    LIST_OF(struct log_mark) marks; // of about every thousandth line: where one can begin to read
+    LIST_OF(struct log_mark) found; // filter->limit at most
+    bool at_end;                    // there is no more, for now
+};
+int db_logs_walk(struct db_reader *r, const struct log_filter *filter, struct log_walk *walk,
+                 struct arena *a, det_err *err);
 
 // One more than the largest number given out so far.
 int db_next_ids(struct db_reader *r, int64_t *experiment, int64_t *trial, int64_t *user,

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include <limits.h>
 
-enum { DEFAULT_LIMIT = 1000, MAX_PAGE_BYTES = 32 << 20 };
+enum { DEFAULT_LIMIT = 1000, MAX_PAGE_BYTES = 32 << 20, MARK_LINES = 1000 };
 
 struct scan {
     struct db_reader *r;
@@ -16,13 +16,17 @@ struct scan {
     int64_t low, high;                        // numbers of lines: more than, less than
     int64_t levels, ranks, sources, stdtypes; // bits that may match
     int64_t limit;
-    struct growing out;   // struct log_line
-    int64_t n_bytes;      // of text in it
-    int64_t n_looked;     // bytes of text gone through
-    int64_t last;         // number of the line that was looked at last
-    bool full;            // that is enough
-    struct log_line head; // of the line before: as it was found,
-    struct log_line copy; // and its words in the arena of the result
+    struct wanted wanted;
+    struct log_walk *walk; // lines are counted, and out has marks; NULL: they are listed
+    struct growing marks;  // struct log_mark
+    int64_t next_mark;     // at the line with this many thousands before it
+    struct growing out;    // struct log_line, or struct log_mark of what was found
+    int64_t n_bytes;       // of text in it
+    int64_t n_looked;      // bytes of text gone through
+    int64_t last;          // number of the line that was looked at last
+    bool full;             // that is enough
+    struct log_line head;  // of the line before: as it was found,
+    struct log_line copy;  // and its words in the arena of the result
 };
 
 // --- what matches
@@ -58,6 +62,7 @@ static void prepare(struct scan *s)
     s->low = f->after_id;
     s->high = f->before_id ? f->before_id : INT64_MAX;
     s->limit = f->limit ? f->limit : DEFAULT_LIMIT;
+    s->wanted = (struct wanted){f->search, f->any_case};
     s->levels = f->levels ? level_bits(f->levels) : -1;
     s->ranks = f->ranks ? rank_bits(f->ranks) : -1;
     s->sources = f->sources ? word_bits(f->sources, chunk_source_bit) : -1;
@@ -78,14 +83,24 @@ static bool has_rank(const struct doc *ranks, struct opt_int rank)
     return !ranks;
 }
 
-static bool matches(const struct scan *s, const struct log_line *line)
+static bool passes(const struct scan *s, const struct log_line *line)
 {
     const struct log_filter *f = s->f;
     return line->id > s->low && line->id < s->high && (s->levels >> line->level & 1) &&
            (!f->after_us || line->time_us > f->after_us) &&
            (!f->before_us || line->time_us < f->before_us) && has_rank(f->ranks, line->rank) &&
-           has_word(f->sources, line->source) && has_word(f->stdtypes, line->stdtype) &&
-           (!f->search || strstr(line->log, f->search));
+           has_word(f->sources, line->source) && has_word(f->stdtypes, line->stdtype);
+}
+
+static bool contains(const struct scan *s, const struct log_line *line)
+{
+    return !s->f->search || wanted_in(&s->wanted, str_from(line->log));
+}
+
+// Nothing but numbers decides which lines it lets through.
+static bool lets_all_through(const struct log_filter *f)
+{
+    return !f->after_us && !f->before_us && !f->ranks && !f->sources && !f->stdtypes && !f->levels;
 }
 
 // --- what is found
@@ -116,10 +131,37 @@ static void keep(struct scan *s, const struct log_line *line)
     s->full = (int64_t)s->out.n >= s->limit || s->n_bytes >= MAX_PAGE_BYTES;
 }
 
+// --- what is counted
+
+// Lines from this one on are let through. Whenever another thousand is full there is a mark,
+// however the walk is divided into slices.
+static void mark(struct scan *s, int64_t id)
+{
+    int64_t line = s->walk->n_lines;
+    if (line / MARK_LINES < s->next_mark) return;
+    *(struct log_mark *)grow(&s->marks) = (struct log_mark){line, id};
+    s->next_mark = line / MARK_LINES + 1;
+}
+
+static void count(struct scan *s, const struct log_line *line)
+{
+    mark(s, line->id);
+    if (s->f->search && contains(s, line)) {
+        *(struct log_mark *)grow(&s->out) = (struct log_mark){s->walk->n_lines, line->id};
+        s->full = (int64_t)s->out.n >= s->limit;
+    }
+    s->walk->n_lines++;
+}
+
 static void look_at(struct scan *s, const struct log_line *line)
 {
     if (s->full) return;
-    if (matches(s, line)) keep(s, line);
+    if (passes(s, line)) {
+        if (s->walk)
+            count(s, line);
+        else if (contains(s, line))
+            keep(s, line);
+    }
     s->last = line->id;
 }
 
@@ -131,13 +173,24 @@ static void note_effort(struct scan *s, int64_t n_bytes)
 
 // --- chunks
 
+// In a walk, lines without what is wanted count, too; those of a chunk without any are known.
+static bool can_pass_over(const struct scan *s, const struct chunk *chunk)
+{
+    return !s->walk || (chunk->n_lines && chunk->id > s->low && lets_all_through(s->f));
+}
+
 static int look_at_chunk(struct scan *s, sqlite3_stmt *row, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct chunk chunk;
     struct chunk_lines lines = {0};
     log_read_chunk(row, &arena, &chunk);
-    int rc = chunk_unpack(&chunk, s->f->search, &arena, &lines, err);
+    bool is_known = can_pass_over(s, &chunk);
+    int rc = chunk_unpack(&chunk, is_known ? &s->wanted : NULL, &arena, &lines, err);
+    if (!rc && s->walk && !lines.n) {
+        mark(s, chunk.id);
+        s->walk->n_lines += chunk.n_lines;
+    }
     for (size_t i = 0; !rc && i < lines.n; i++)
         look_at(s, &lines.items[s->f->newest_first ? lines.n - 1 - i : i]);
     s->head = (struct log_line){0}; // its words go with the arena
@@ -185,6 +238,53 @@ static int look_at_chunks(struct scan *s, int64_t low, int64_t high, det_err *er
     if (rc != SQLITE_OK && rc != SQLITE_DONE) code = sqlite_fail(s->r->c.sql, rc, err);
     if (q) sqlite3_reset(q);
     return code;
+}
+
+// One chunk, by number.
+static int look_at_one(struct scan *s, int64_t id, det_err *err)
+{
+    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_CHUNK_FIND);
+    int rc = q ? sqlite3_bind_int64(q, 1, id) : sqlite3_errcode(s->r->c.sql), code = 0;
+    if (rc == SQLITE_OK) rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW)
+        code = look_at_chunk(s, q, err);
+    else
+        code = sqlite_fail(s->r->c.sql, rc, err);
+    if (q) sqlite3_reset(q);
+    return code;
+}
+
+// Counts lines of chunks without unpacking them, where that can be.
+static int count_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
+{
+    if (high <= low) return 0;
+    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_CHUNK_COUNTS);
+    const int64_t values[] = {s->f->trial_id, chunk_of(s, low), high};
+    int rc = q ? SQLITE_OK : sqlite3_errcode(s->r->c.sql), code = 0;
+    for (int i = 0; rc == SQLITE_OK && i < (int)STATIC_LEN(values); i++)
+        rc = sqlite3_bind_int64(q, i + 1, values[i]);
+    while (rc == SQLITE_OK && !code && !s->full && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(q, 0), last = sqlite3_column_int64(q, 1);
+        int64_t n = sqlite3_column_int64(q, 2);
+        rc = SQLITE_OK;
+        if (last <= s->low) continue;
+        if (!n || id <= s->low) {
+            code = look_at_one(s, id, err);
+            continue;
+        }
+        mark(s, id);
+        s->walk->n_lines += n;
+        s->last = last;
+    }
+    if (rc != SQLITE_OK && rc != SQLITE_DONE) code = sqlite_fail(s->r->c.sql, rc, err);
+    if (q) sqlite3_reset(q);
+    return code;
+}
+
+static int walk_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
+{
+    bool only_counts = s->walk && !s->f->search && lets_all_through(s->f);
+    return (only_counts ? count_chunks : look_at_chunks)(s, low, high, err);
 }
 
 // --- lines of before there were chunks
@@ -240,27 +340,58 @@ static int look_at_all(struct scan *s, det_err *err)
     int64_t before = rows.last ? MIN(s->high, rows.first) : s->low;
     int64_t behind = rows.last ? MAX(s->low, rows.last) : s->low;
     if (s->f->newest_first) {
-        rc = look_at_chunks(s, behind, s->high, err);
+        rc = walk_chunks(s, behind, s->high, err);
         if (!rc) rc = look_at_rows(s, &rows, err);
-        return rc ? rc : look_at_chunks(s, s->low, before, err);
+        return rc ? rc : walk_chunks(s, s->low, before, err);
     }
-    rc = look_at_chunks(s, s->low, before, err);
+    rc = walk_chunks(s, s->low, before, err);
     if (!rc) rc = look_at_rows(s, &rows, err);
-    return rc ? rc : look_at_chunks(s, behind, s->high, err);
+    return rc ? rc : walk_chunks(s, behind, s->high, err);
+}
+
+// In one snapshot: lines may be on their way from rows to chunks.
+static int scan_all(struct scan *s, det_err *err)
+{
+    sqlite3 *sql = s->r->c.sql;
+    prepare(s);
+    int rc = sqlite3_exec(sql, "BEGIN", NULL, NULL, NULL);
+    if (rc != SQLITE_OK) return sqlite_fail(sql, rc, err);
+    rc = look_at_all(s, err);
+    sqlite3_exec(sql, "COMMIT", NULL, NULL, NULL);
+    return rc;
 }
 
 int db_logs_list(struct db_reader *r, const struct log_filter *filter, struct arena *a,
                  struct db_list *out, det_err *err)
 {
     struct scan s = {.r = r, .f = filter, .out = {.arena = a, .size = sizeof(struct log_line)}};
-    prepare(&s);
-    // In one snapshot: lines may be on their way from rows to chunks.
-    int rc = sqlite3_exec(r->c.sql, "BEGIN", NULL, NULL, NULL);
-    if (rc != SQLITE_OK) return sqlite_fail(r->c.sql, rc, err);
-    rc = look_at_all(&s, err);
-    sqlite3_exec(r->c.sql, "COMMIT", NULL, NULL, NULL);
+    int rc = scan_all(&s, err);
     if (rc) return rc;
     *out = (struct db_list){
         .items = s.out.items, .n = s.out.n, .next = s.full ? s.last : 0, .seen = s.last};
+    return 0;
+}
+
+int db_logs_walk(struct db_reader *r, const struct log_filter *filter, struct log_walk *walk,
+                 struct arena *a, det_err *err)
+{
+    struct log_filter f = *filter;
+    struct scan s = {.r = r,
+                     .f = &f,
+                     .walk = walk,
+                     .last = walk->seen,
+                     .next_mark = (walk->n_lines + MARK_LINES - 1) / MARK_LINES,
+                     .marks = {.arena = a, .size = sizeof(struct log_mark)},
+                     .out = {.arena = a, .size = sizeof(struct log_mark)}};
+    f.after_id = walk->seen;
+    f.newest_first = false;
+    int rc = scan_all(&s, err);
+    if (rc) return rc;
+    walk->seen = s.last;
+    walk->at_end = !s.full;
+    walk->marks.items = (struct log_mark *)s.marks.items;
+    walk->marks.n = s.marks.n;
+    walk->found.items = (struct log_mark *)s.out.items;
+    walk->found.n = s.out.n;
     return 0;
 }

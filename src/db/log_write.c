@@ -26,9 +26,10 @@ static void add_values(struct db_tx *tx, struct op *op, const struct chunk *c)
     op_int(op, c->n_bytes);
     op_int(op, c->open);
     op_bytes(tx, op, VALUE_BLOB, c->bytes);
+    op_int(op, c->n_lines);
 }
 
-enum { N_VALUES = 10, TRIAL = 0, OPEN = 8, N_LINES = N_VALUES };
+enum { TRIAL = 0, OPEN = 8, N_LINES = 10, N_VALUES };
 
 static int add_chunk(struct db *db, const struct op *op, det_err *err);
 
@@ -46,9 +47,8 @@ void db_logs_add(struct db_tx *tx, const struct log_line *lines, size_t n)
         struct chunk chunk;
         size_t k = chunk_cut(numbered + done, n - done, goal);
         chunk_pack(numbered + done, k, &arena, &chunk);
-        struct op *op = tx_add(tx, SQL_CHUNK_ADD, N_VALUES + 1);
+        struct op *op = tx_add(tx, SQL_CHUNK_ADD, N_VALUES);
         add_values(tx, op, &chunk);
-        op_int(op, (int64_t)k);
         op->run = add_chunk;
         done += k;
     }
@@ -115,6 +115,7 @@ void log_read_chunk(sqlite3_stmt *s, struct arena *a, struct chunk *out)
                           .stdtypes = sqlite3_column_int64(s, 8),
                           .n_bytes = sqlite3_column_int64(s, 9),
                           .open = sqlite3_column_int(s, 10),
+                          .n_lines = sqlite3_column_int64(s, 12),
                           .bytes = {arena_strndup(a, bytes, n), n}};
 }
 

@@ -117,6 +117,13 @@ static const char *const steps[] = {
     "ALTER TABLE allocations ADD COLUMN assignedTime INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE allocations ADD COLUMN fromBatch INTEGER;"
     "ALTER TABLE allocations ADD COLUMN toBatch INTEGER;",
+
+    // 7: how many lines a chunk of a log has, so that they can be counted without unpacking them.
+    // Those that are there are counted by tidy.c.
+    "ALTER TABLE log_chunks ADD COLUMN nLines INTEGER;"
+    "DROP INDEX log_chunks_trial;"
+    "CREATE INDEX log_chunks_trial ON log_chunks(trialId, id, lastId, nLines);"
+    "CREATE INDEX log_chunks_uncounted ON log_chunks(id) WHERE nLines IS NULL;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

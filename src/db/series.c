@@ -358,6 +358,21 @@ int db_best_trials(struct db_reader *r, const struct experiment *e, int64_t limi
     return rc;
 }
 
+int db_trial_numbers(struct db_reader *r, int64_t experiment_id, struct arena *a,
+                     struct db_list *out, det_err *err)
+{
+    struct growing list = {.arena = a, .size = sizeof(struct trial_number)};
+    const struct value id = VALUE_OF_INT(experiment_id);
+    sqlite3_stmt *s = statement_start(&r->c, SQL_TRIAL_NUMBERS, &id, 1);
+    int rc = s ? SQLITE_ROW : sqlite3_errcode(r->c.sql);
+    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        *(struct trial_number *)grow(&list) =
+            (struct trial_number){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1)};
+    int code = statement_end(&r->c, s, rc, err);
+    if (!code) *out = (struct db_list){.items = list.items, .n = list.n};
+    return code;
+}
+
 int db_metric_names(struct db_reader *r, int64_t experiment_id, struct arena *a,
                     struct db_list *out, det_err *err)
 {

@@ -17,7 +17,7 @@ int sqlite_clean(det_err *err, int code); // returns the code
 
 #define CHUNK_COLUMNS                                                             \
     "id, lastId, trialId, firstTime, lastTime, levels, ranks, sources, stdtypes," \
-    " nBytes, open, lines"
+    " nBytes, open, lines, nLines"
 #define CHUNK_MATCHES                                                            \
     "trialId = ?1 AND id >= ?2 AND id < ?3 AND lastTime > ?4 AND firstTime < ?5" \
     " AND levels & ?6 AND ranks & ?7 AND sources & ?8 AND stdtypes & ?9"
@@ -57,6 +57,8 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(SEARCHER_DELETE, N_NOUN, "DELETE FROM searchers WHERE experimentId = ?1")                   \
     S(TRIAL_SAVE, NOUN_TRIAL, NULL)                                                               \
     S(TRIAL_FIND, NOUN_TRIAL, "SELECT %s FROM trials WHERE id = ?1")                              \
+    S(TRIAL_NUMBERS, N_NOUN,                                                                      \
+      "SELECT number, id FROM trials WHERE experimentId = ?1 ORDER BY number")                    \
     S(TRIAL_ADVANCE, N_NOUN,                                                                      \
       "UPDATE trials SET totalBatchesProcessed = ?2"                                              \
       " WHERE id = ?1 AND totalBatchesProcessed < ?2")                                            \
@@ -212,7 +214,14 @@ int sqlite_clean(det_err *err, int code); // returns the code
       " WHERE t.experimentId = ?1 GROUP BY s.\"group\", s.name")                                  \
     S(CHUNK_ADD, N_NOUN,                                                                          \
       "INSERT INTO log_chunks(" CHUNK_COLUMNS ")"                                                 \
-      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")                               \
+      " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)")                          \
+    S(CHUNK_FIND, N_NOUN, "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE id = ?1")               \
+    S(CHUNK_COUNTS, N_NOUN,                                                                       \
+      "SELECT id, lastId, nLines FROM log_chunks WHERE trialId = ?1 AND id >= ?2 AND id < ?3"     \
+      " ORDER BY id")                                                                             \
+    S(CHUNKS_UNCOUNTED, N_NOUN,                                                                   \
+      "SELECT " CHUNK_COLUMNS " FROM log_chunks WHERE nLines IS NULL ORDER BY id LIMIT 16")       \
+    S(CHUNK_COUNTED, N_NOUN, "UPDATE log_chunks SET nLines = ?2 WHERE id = ?1")                   \
     S(CHUNK_DELETE, N_NOUN, "DELETE FROM log_chunks WHERE id = ?1")                               \
     S(CHUNK_CLOSE, N_NOUN, "UPDATE log_chunks SET open = 0 WHERE id = ?1")                        \
     S(CHUNKS_OPEN, N_NOUN,                                                                        \

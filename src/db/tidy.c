@@ -4,6 +4,7 @@
 //     move      lines of a database of before there were chunks: rows of the table logs, by trial
 //               and number, become chunks with the same numbers; in the same transaction the rows
 //               go
+//     count     chunks of a database of before their lines were counted
 //     series    reports of metrics get into spans, which charts are made of (series_write.h)
 //     shrink    pages that are free: the file gets shorter, or gets holes
 //
@@ -40,19 +41,25 @@ static int read_number(struct connection *c, const char *text, int64_t *out, det
 
 int tidy_start(struct db *db, det_err *err)
 {
-    int64_t discard = 0, move = 0;
+    int64_t discard = 0, move = 0, count = 0;
     bool series = false;
     int rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM discards)", &discard, err);
     if (!rc) rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM logs)", &move, err);
+    if (!rc)
+        rc = read_number(&db->writer,
+                         "SELECT EXISTS (SELECT 1 FROM log_chunks WHERE nLines IS NULL)", &count,
+                         err);
     if (!rc) rc = series_start(db, &series, err);
-    db->tidy = (struct tidy){.discard = discard, .move = move, .series = series, .shrink = true};
+    db->tidy = (struct tidy){
+        .discard = discard, .move = move, .count = count, .series = series, .shrink = true};
     return rc;
 }
 
 bool tidy_is_due(const struct db *db, int64_t now_us)
 {
     const struct tidy *t = &db->tidy;
-    return (t->discard || t->move || t->series || t->shrink) && now_us >= t->not_before_us;
+    return (t->discard || t->move || t->count || t->series || t->shrink) &&
+           now_us >= t->not_before_us;
 }
 
 static bool has_space(struct db *db)
@@ -244,6 +251,37 @@ static int keep_series(struct db *db, det_err *err)
     return rc;
 }
 
+// --- count
+
+// A chunk that nobody can read has as many lines as it has numbers.
+static int count_lines(struct connection *c, const struct chunk *chunk, struct arena *a,
+                       det_err *err)
+{
+    struct chunk_lines lines = {0};
+    int64_t n = chunk->last_id - chunk->id + 1;
+    if (!chunk_unpack(chunk, NULL, a, &lines, NULL)) n = (int64_t)lines.n;
+    return log_run(c, SQL_CHUNK_COUNTED, chunk->id, MAX(1, n), err);
+}
+
+static int count(struct db *db, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct growing list = {.arena = &arena, .size = sizeof(struct chunk)};
+    sqlite3_stmt *s = connection_statement(&db->writer, SQL_CHUNKS_UNCOUNTED);
+    int rc = s ? SQLITE_OK : sqlite3_errcode(db->writer.sql);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        log_read_chunk(s, &arena, grow(&list));
+        rc = SQLITE_OK;
+    }
+    int code = rc == SQLITE_DONE ? 0 : sqlite_fail(db->writer.sql, rc, err);
+    if (s) sqlite3_reset(s);
+    for (size_t i = 0; !code && i < list.n; i++)
+        code = count_lines(&db->writer, (struct chunk *)list.items + i, &arena, err);
+    db->tidy.count = list.n > 0;
+    arena_done(&arena);
+    return code;
+}
+
 // --- shrink
 
 static int shrink(struct db *db, det_err *err)
@@ -291,6 +329,7 @@ int tidy_slice(struct db *db, det_err *err)
     struct tidy *t = &db->tidy;
     if (t->discard) return in_transaction(db, discard, err);
     if (t->move) return has_space(db) ? in_transaction(db, move, err) : 0;
+    if (t->count) return in_transaction(db, count, err);
     if (t->series) return has_space(db) ? in_transaction(db, keep_series, err) : 0;
     return shrink(db, err);
 }

@@ -12,6 +12,7 @@ struct db;
 struct tidy {
     bool discard;          // logs and reports of what was deleted
     bool move;             // lines of an older version into chunks
+    bool count;            // lines of chunks of an older version
     bool series;           // reports into spans (series_write.h)
     bool shrink;           // free space of the file back to the file system
     int64_t not_before_us; // of the monotonic clock: the disk has to be freed first

@@ -123,6 +123,24 @@ struct doc *api_list_doc(struct arena *arena, const char *const *items, size_t n
 
 struct live_experiment *api_live_experiment(struct http_request *req, det_err *err);
 
+// A configuration that somebody is writing, maybe on top of a template: fields of a body.
+struct api_draft {
+    const char *config, *template_name;
+};
+// clang-format off
+#define API_DRAFT_FIELDS(owner, draft)                                                             \
+    {.name = "config", .type = FIELD_STR, .offset = offsetof(owner, draft.config),                 \
+     .required = true, .help = "YAML or JSON."},                                                   \
+    {.name = "template", .type = FIELD_STR, .offset = offsetof(owner, draft.template_name),        \
+     .help = "Name of a template."}
+// clang-format on
+
+extern const char api_draft_source[]; // of positions in the configuration itself
+
+// How to read it. In a row's read. DET_ENOTFOUND: there is no such template.
+int api_draft_opts(struct http_request *req, const struct api_draft *draft, struct config_opts *out,
+                   det_err *err);
+
 // The stored configuration, as the caller may see it, and what was said about it. In a row's read.
 int api_show_config(struct http_request *req, const struct experiment *row, const struct doc **out,
                     struct diag_list *warnings, det_err *err);

@@ -6,7 +6,7 @@
 #include "sys/clock.h"
 
 struct check_body {
-    const char *config, *template_name;
+    struct api_draft draft;
     int kind;
 };
 
@@ -15,8 +15,7 @@ static const char *const kind_names[] = {"TYPE_EXPERIMENT", "TYPE_GENERIC", NULL
 #define F(kind, member, ...) \
     .type = kind, .offset = offsetof(struct check_body, member), __VA_ARGS__
 static const struct field check_fields[] = {
-    {.name = "config", F(FIELD_STR, config, .required = true, .help = "YAML or JSON.")},
-    {.name = "template", F(FIELD_STR, template_name, .help = "Name of a template.")},
+    API_DRAFT_FIELDS(struct check_body, draft),
     {.name = "type",
      F(FIELD_ENUM, kind, .values = kind_names, .def = "TYPE_EXPERIMENT",
        .help = "Of an experiment, or of a generic job.")},
@@ -25,7 +24,7 @@ static const struct field check_fields[] = {
 static const struct field_table check_table = {.size = sizeof(struct check_body),
                                                FIELD_ROWS(check_fields)};
 
-static const char source[] = "config";
+const char api_draft_source[] = "config";
 
 static void put_position(struct json_writer *w, const char *key, int number)
 {
@@ -44,7 +43,7 @@ static void put_diags(struct json_writer *w, const char *key, const struct diag_
     json_open_list(w);
     for (const struct diag *d = diags->first; d; d = d->next) {
         // What a template says has its place in another text.
-        bool is_here = !d->pos.source || d->pos.source == source;
+        bool is_here = !d->pos.source || d->pos.source == api_draft_source;
         if (d->level != level) continue;
         json_open_map(w);
         put_position(w, "line", is_here ? d->pos.line : 0);
@@ -66,7 +65,7 @@ static const struct doc *read_config(struct http_request *req, const struct conf
                                      struct diag_list *diags)
 {
     const struct check_body *body = req->input;
-    struct str text = str_from(body->config);
+    struct str text = str_from(body->draft.config);
     struct exp_config cfg;
     struct job_config job;
     if (body->kind == EXPERIMENT_GENERIC) {
@@ -91,23 +90,31 @@ static void put_yaml(struct json_writer *w, const char *key, const struct doc *d
     buf_done(&text);
 }
 
+int api_draft_opts(struct http_request *req, const struct api_draft *draft, struct config_opts *out,
+                   det_err *err)
+{
+    struct config_text *below = arena_alloc(req->arena, sizeof *below);
+    struct config_template t;
+    *out = (struct config_opts){
+        .source = api_draft_source, .default_seed = clock_unix_us() / 1000000, .is_new = true};
+    if (!draft->template_name) return 0;
+    int rc = db_template_find(req->reader, draft->template_name, req->arena, &t, err);
+    if (rc) return rc;
+    *below = (struct config_text){.source = draft->template_name, .text = str_from(t.config)};
+    out->below = below;
+    out->n_below = 1;
+    return 0;
+}
+
 static int check_config(struct http_request *req, det_err *err)
 {
     const struct check_body *body = req->input;
-    struct config_text below = {.source = body->template_name};
-    struct config_opts opts = {
-        .source = source, .default_seed = clock_unix_us() / 1000000, .is_new = true};
+    struct config_opts opts;
     struct diag_list diags = DIAG_INIT(req->arena);
-    struct config_template t;
     struct buf out = BUF_INIT(API_MAX_REPLY);
     struct json_writer w;
-    if (body->template_name) {
-        int rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
-        if (rc) return rc;
-        below.text = str_from(t.config);
-        opts.below = &below;
-        opts.n_below = 1;
-    }
+    int rc = api_draft_opts(req, &body->draft, &opts, err);
+    if (rc) return rc;
     const struct doc *complete = read_config(req, &opts, &diags);
     json_init(&w, &out, 0);
     json_open_map(&w);

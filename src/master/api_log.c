@@ -7,16 +7,41 @@
 #include "master/logs.h"
 #include "sys/clock.h"
 
-struct log_query {
-    bool follow;
-    int64_t after, before, offset, limit, after_us, before_us;
-    int order_by;
+// Which lines; all routes that read logs take it.
+struct which {
+    int64_t after_us, before_us;
     LIST_OF(const char *) levels, stdtypes, sources;
     LIST_OF(int64_t) ranks;
     const char *search;
 };
 
 static const struct field text_item = {.type = FIELD_STR}, int_item = {.type = FIELD_INT};
+
+#define W(owner, kind, member, ...) \
+    .type = kind, .offset = offsetof(owner, which.member), __VA_ARGS__
+// clang-format off
+#define WHICH_FIELDS(owner)                                                                        \
+    {.name = "timestampAfter",                                                                     \
+     W(owner, FIELD_CODEC, after_us, .codec = &timestamp_codec, .help = "Later.")},                \
+    {.name = "timestampBefore",                                                                    \
+     W(owner, FIELD_CODEC, before_us, .codec = &timestamp_codec, .help = "Earlier.")},             \
+    {.name = "level",                                                                              \
+     W(owner, FIELD_LIST, levels, .item = &text_item, .help = "One of these levels.")},            \
+    {.name = "stdtype",                                                                            \
+     W(owner, FIELD_LIST, stdtypes, .item = &text_item, .help = "stdout, stderr.")},               \
+    {.name = "source",                                                                             \
+     W(owner, FIELD_LIST, sources, .item = &text_item, .help = "task, master, shim.")},            \
+    {.name = "rankId",                                                                             \
+     W(owner, FIELD_LIST, ranks, .item = &int_item, .help = "One of these ranks.")},               \
+    {.name = "searchText", W(owner, FIELD_STR, search, .help = "Contained in the line.")}
+// clang-format on
+
+struct log_query {
+    bool follow;
+    int64_t after, before, offset, limit;
+    int order_by;
+    struct which which;
+};
 
 #define F(kind, member, ...) .type = kind, .offset = offsetof(struct log_query, member), __VA_ARGS__
 
@@ -29,37 +54,26 @@ static const struct field log_fields[] = {
     {.name = "offset", F(FIELD_INT, offset, FIELD_MIN(0), .help = "How many lines to pass over.")},
     {.name = "orderBy",
      F(FIELD_ENUM, order_by, .values = api_orders, .def = "ORDER_BY_ASC", .help = "Direction.")},
-    {.name = "timestampAfter",
-     F(FIELD_CODEC, after_us, .codec = &timestamp_codec, .help = "Later.")},
-    {.name = "timestampBefore",
-     F(FIELD_CODEC, before_us, .codec = &timestamp_codec, .help = "Earlier.")},
-    {.name = "level", F(FIELD_LIST, levels, .item = &text_item, .help = "One of these levels.")},
-    {.name = "stdtype", F(FIELD_LIST, stdtypes, .item = &text_item, .help = "stdout, stderr.")},
-    {.name = "source", F(FIELD_LIST, sources, .item = &text_item, .help = "task, master, shim.")},
-    {.name = "rankId", F(FIELD_LIST, ranks, .item = &int_item, .help = "One of these ranks.")},
-    {.name = "searchText", F(FIELD_STR, search, .help = "Contained in the line.")},
+    WHICH_FIELDS(struct log_query),
 };
 #undef F
 static const struct field_table log_query_table = {.size = sizeof(struct log_query),
                                                    FIELD_ROWS(log_fields)};
 
-static struct log_filter filter_of(struct http_request *req, const struct log_query *q)
+static struct log_filter filter_of(struct http_request *req, const struct which *w)
 {
-    struct doc *ranks = q->ranks.n ? doc_new(req->arena, DOC_LIST) : NULL;
-    for (size_t i = 0; i < q->ranks.n; i++)
-        doc_append(ranks, doc_new_int(req->arena, q->ranks.items[i]));
+    struct doc *ranks = w->ranks.n ? doc_new(req->arena, DOC_LIST) : NULL;
+    for (size_t i = 0; i < w->ranks.n; i++)
+        doc_append(ranks, doc_new_int(req->arena, w->ranks.items[i]));
     return (struct log_filter){
         .trial_id = http_param_int(req, "trial"),
-        .after_id = q->after,
-        .before_id = q->before,
-        .after_us = q->after_us,
-        .before_us = q->before_us,
-        .levels = api_list_doc(req->arena, q->levels.items, q->levels.n),
-        .stdtypes = api_list_doc(req->arena, q->stdtypes.items, q->stdtypes.n),
-        .sources = api_list_doc(req->arena, q->sources.items, q->sources.n),
+        .after_us = w->after_us,
+        .before_us = w->before_us,
+        .levels = api_list_doc(req->arena, w->levels.items, w->levels.n),
+        .stdtypes = api_list_doc(req->arena, w->stdtypes.items, w->stdtypes.n),
+        .sources = api_list_doc(req->arena, w->sources.items, w->sources.n),
         .ranks = ranks,
-        .search = q->search,
-        .newest_first = q->order_by,
+        .search = w->search,
     };
 }
 
@@ -158,16 +172,24 @@ static int list_logs(struct http_request *req, const struct log_filter *filter, 
     return feed_begin(f, err);
 }
 
+static int check_reader(struct http_request *req, det_err *err)
+{
+    struct trial row;
+    struct experiment e;
+    int rc = db_trial_find(req->reader, http_param_int(req, "trial"), req->arena, &row, err);
+    if (!rc) rc = db_experiment_find(req->reader, row.experiment_id, req->arena, &e, err);
+    return rc ? rc : auth_may_read(req, &e, err);
+}
+
 static int read_logs(struct http_request *req, det_err *err)
 {
     const struct log_query *q = req->query;
-    struct log_filter filter = filter_of(req, q);
+    struct log_filter filter = filter_of(req, &q->which);
     const char *last = http_header(req, "Last-Event-ID");
-    struct trial row;
-    struct experiment e;
-    int rc = db_trial_find(req->reader, filter.trial_id, req->arena, &row, err);
-    if (!rc) rc = db_experiment_find(req->reader, row.experiment_id, req->arena, &e, err);
-    if (!rc) rc = auth_may_read(req, &e, err);
+    int rc = check_reader(req, err);
+    filter.after_id = q->after;
+    filter.before_id = q->before;
+    filter.newest_first = q->order_by;
     if (rc || !q->follow) return rc ? rc : list_logs(req, &filter, err);
     if (last) number_to_int(str_from(last), 10, &filter.after_id);
     logs_read_from(req, &filter);
@@ -178,6 +200,94 @@ static int get_logs(struct http_request *req, det_err *err)
 {
     const struct log_query *q = req->query;
     return q->follow ? logs_follow(req, err) : feed_answer(req, err);
+}
+
+// --- places in a log: how many lines there are, which of them have a text
+
+struct walk_query {
+    struct which which;
+    const char *cursor;
+    bool any_case;
+};
+
+#define F(kind, member, ...) \
+    .type = kind, .offset = offsetof(struct walk_query, member), __VA_ARGS__
+static const struct field walk_fields[] = {
+    {.name = "cursor", F(FIELD_STR, cursor, .help = "Go on where an answer before has ended.")},
+    {.name = "anyCase", F(FIELD_BOOL, any_case, .help = "ASCII letters match in either case.")},
+    WHICH_FIELDS(struct walk_query),
+};
+#undef F
+static const struct field_table walk_table = {.size = sizeof(struct walk_query),
+                                              FIELD_ROWS(walk_fields)};
+
+static int read_cursor(const char *text, struct log_walk *out, det_err *err)
+{
+    struct str rest = str_from(text ? text : "0.0"), seen = str_cut(&rest, '.');
+    bool good = rest.ptr && number_to_int(seen, 10, &out->seen) &&
+                number_to_int(rest, 10, &out->n_lines) && out->seen >= 0 && out->n_lines >= 0;
+    if (good) return 0;
+    return det_fail(err, DET_EINVAL, "cursor must be that of an answer before, found '%.40s'",
+                    text);
+}
+
+// [[line, id], ...]
+static void put_marks(struct json_writer *w, const char *key, const struct log_mark *marks,
+                      size_t n)
+{
+    json_key(w, key);
+    json_open_list(w);
+    for (size_t i = 0; i < n; i++) {
+        json_open_list(w);
+        json_put_int(w, marks[i].line);
+        json_put_int(w, marks[i].id);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static int walk(struct http_request *req, bool searches, det_err *err)
+{
+    const struct walk_query *q = req->query;
+    struct log_filter filter = filter_of(req, &q->which);
+    struct log_walk at = {0};
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    filter.any_case = q->any_case;
+    filter.max_effort = EFFORT_BYTES;
+    if (!searches) filter.search = NULL;
+    int rc = check_reader(req, err);
+    if (!rc) rc = read_cursor(q->cursor, &at, err);
+    if (!rc && searches && (!filter.search || !*filter.search))
+        rc = det_fail(err, DET_EINVAL, "searchText: what to look for is missing");
+    if (!rc) rc = db_logs_walk(req->reader, &filter, &at, req->arena, err);
+    if (rc) return rc;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "lines");
+    json_put_int(&w, at.n_lines);
+    if (searches)
+        put_marks(&w, "matches", at.found.items, at.found.n);
+    else
+        put_marks(&w, "marks", at.marks.items, at.marks.n);
+    json_key(&w, "cursor");
+    json_put_str(&w,
+                 arena_printf(req->arena, "%lld.%lld", (long long)at.seen, (long long)at.n_lines));
+    json_key(&w, "done");
+    json_put_bool(&w, at.at_end);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
+static int read_extent(struct http_request *req, det_err *err)
+{
+    return walk(req, false, err);
+}
+
+static int read_matches(struct http_request *req, det_err *err)
+{
+    return walk(req, true, err);
 }
 
 // --- from tasks whose output the master cannot follow
@@ -273,6 +383,10 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/api/v1/trials/{trial:int}/logs", .read = read_logs, .handle = get_logs,
      .query = &log_query_table,
      .summary = "Output of a trial; with follow, as a stream of events."},
+    {HTTP_GET, "/api/v1/trials/{trial:int}/logs/extent", .read = read_extent, .query = &walk_table,
+     .summary = "Number of lines of a log, and where some of them are; until done, in slices."},
+    {HTTP_GET, "/api/v1/trials/{trial:int}/logs/search", .read = read_matches, .query = &walk_table,
+     .summary = "Lines of a log that contain a text; until done, in slices."},
     {HTTP_POST, "/api/v1/task/logs", .auth = HTTP_AUTH_TASK, .read = read_lines,
      .handle = post_logs, .input = &logs_table, .max_body = 16 << 20,
      .summary = "Adds lines to the task's log."},

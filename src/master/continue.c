@@ -170,8 +170,10 @@ static void take_up(struct live_experiment *e, struct live_trial *t, struct db_t
 static int take_up_open(struct draft *d, struct db_reader *r, det_err *err)
 {
     struct live_experiment *e = d->e;
-    struct str snapshot;
-    int rc = db_searcher_find(r, e->row.id, &e->arena, &snapshot, err);
+    struct str snapshot = STR("");
+    int rc = e->row.state == EXP_CANCELED
+                 ? db_searcher_find(r, e->row.id, &e->arena, &snapshot, err)
+                 : DET_ESTATE;
     if (rc)
         return det_fail(err, DET_EUNSUPPORTED,
                         "a search by '%s' goes on only if it was canceled before its end; fork it",

@@ -275,7 +275,9 @@ void experiment_end(struct live_experiment *e)
     if (e->row.state == EXP_COMPLETED) e->row.progress = 1;
     experiment_save(e, tx);
     db_job_save(tx, &e->job);
-    if (e->row.state != EXP_CANCELED) db_searcher_delete(tx, e->row.id); // see continue.c
+    // What was canceled may go on (see continue.c); rungs are looked at afterwards, too.
+    if (e->row.state != EXP_CANCELED && !search_has_rungs(&e->cfg))
+        db_searcher_delete(tx, e->row.id);
     log_info("experiment %lld: %s%s%s", (long long)e->row.id, exp_state_names[e->row.state],
              e->row.reason ? ": " : "", e->row.reason ? e->row.reason : "");
     record_write_begin(m, RECORD_EXPERIMENT, e->row.id);

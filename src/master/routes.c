@@ -9,7 +9,7 @@ const struct http_table *master_tables(size_t *n)
         &cluster_routes, &user_routes,      &create_routes,  &experiment_routes, &steer_routes,
         &trial_routes,   &task_routes,      &log_routes,     &checkpoint_routes, &queue_routes,
         &event_routes,   &isolation_routes, &browser_routes, &series_routes,     &table_routes,
-        &session_routes, &config_routes,    &code_routes,
+        &session_routes, &config_routes,    &code_routes,    &search_routes,
     };
     static struct http_table all[STATIC_LEN(parts)];
     for (size_t i = 0; i < STATIC_LEN(parts); i++)

@@ -3,7 +3,9 @@
 
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/find.h"
 #include "base/nearest.h"
+#include "base/rng.h"
 #include "base/utf8.h"
 
 static void test_arena__blocks_are_zeroed_aligned_and_apart(void **state)
@@ -71,7 +73,29 @@ static void test_nearest__finds_slips_of_the_fingers(void **state)
     assert_string_equal(suggest("a_word_that_is_much_longer_than_any_field_we_have_got"), "");
 }
 
-RUN_TESTS(cmocka_unit_test(test_arena__blocks_are_zeroed_aligned_and_apart),
+static void test_find__is_that_of_strcasestr(void **state)
+{
+    (void)state;
+    static const char letters[] = "aAbB[@{";
+    char text[40], wanted[5];
+    assert_true(find_any_case(STR("any"), STR("")));
+    assert_false(find_any_case(STR(""), STR("x")));
+    assert_true(find_any_case(STR("a long line: ERROR 7"), STR("error")));
+    assert_true(find_any_case(STR("Straße"), STR("ße")));
+    for (uint64_t i = 0; i < 20000; i++) {
+        size_t n = rng_below(1, i, 0, sizeof text - 1), m = 1 + rng_below(1, i, 1, 4);
+        for (size_t k = 0; k < n; k++)
+            text[k] = letters[rng_below(2, i, k, 7)];
+        for (size_t k = 0; k < m; k++)
+            wanted[k] = letters[rng_below(3, i, k, 7)];
+        text[n] = wanted[m] = 0;
+        assert_int_equal(find_any_case((struct str){text, n}, (struct str){wanted, m}),
+                         strcasestr(text, wanted) != NULL);
+    }
+}
+
+RUN_TESTS(cmocka_unit_test(test_find__is_that_of_strcasestr),
+          cmocka_unit_test(test_arena__blocks_are_zeroed_aligned_and_apart),
           cmocka_unit_test(test_utf8__code_points),
           cmocka_unit_test(test_utf8__damage_is_passed_over_byte_by_byte),
           cmocka_unit_test(test_nearest__finds_slips_of_the_fingers))

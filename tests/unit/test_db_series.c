@@ -333,6 +333,9 @@ static void make_old(void)
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
             "toBatch;"
+            "DROP INDEX log_chunks_trial; DROP INDEX log_chunks_uncounted;"
+            "ALTER TABLE log_chunks DROP COLUMN nLines;"
+            "CREATE INDEX log_chunks_trial ON log_chunks(trialId, id);"
             "DELETE FROM settings WHERE name = 'series_below'; PRAGMA user_version = 4");
 }
 

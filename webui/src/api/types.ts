@@ -73,6 +73,9 @@ export interface Allocation {
     reason: string | null;
     token: number;
     logOffset: number;
+    assignedTime: string | null;
+    fromBatch: number | null;
+    toBatch: number | null;
 }
 
 export interface Checkpoint {
@@ -181,6 +184,12 @@ export interface GetCheckpointsQuery {
     experimentId?: number;
 }
 
+export interface PostConfigsCheckBody {
+    config: string;
+    template?: string;
+    type?: "TYPE_EXPERIMENT" | "TYPE_GENERIC";
+}
+
 export interface GetExperimentLabelsQuery {
     offset?: number;
     limit?: number;
@@ -236,6 +245,11 @@ export interface GetExperimentsExperimentCheckpointsQuery {
     states?: string;
 }
 
+export interface GetExperimentsExperimentImportanceQuery {
+    metric?: string;
+    group?: string;
+}
+
 export interface GetExperimentsExperimentSeriesQuery {
     group?: string;
     name?: string;
@@ -268,6 +282,16 @@ export interface PatchJobsJobBody {
     priority?: number | null;
     weight?: ApiNumber;
     aheadOf?: string;
+}
+
+export interface PostSearchPreviewBody {
+    config: string;
+    template?: string;
+}
+
+export interface PostSearchSimulateBody {
+    config: string;
+    template?: string;
 }
 
 export interface GetSeriesQuery {
@@ -339,6 +363,30 @@ export interface GetTrialsTrialLogsQuery {
     limit?: number;
     offset?: number;
     orderBy?: "ORDER_BY_ASC" | "ORDER_BY_DESC";
+    timestampAfter?: string;
+    timestampBefore?: string;
+    level?: string;
+    stdtype?: string;
+    source?: string;
+    rankId?: string;
+    searchText?: string;
+}
+
+export interface GetTrialsTrialLogsExtentQuery {
+    cursor?: string;
+    anyCase?: boolean;
+    timestampAfter?: string;
+    timestampBefore?: string;
+    level?: string;
+    stdtype?: string;
+    source?: string;
+    rankId?: string;
+    searchText?: string;
+}
+
+export interface GetTrialsTrialLogsSearchQuery {
+    cursor?: string;
+    anyCase?: boolean;
     timestampAfter?: string;
     timestampBefore?: string;
     level?: string;
