@@ -135,8 +135,6 @@ struct api_draft {
      .help = "Name of a template."}
 // clang-format on
 
-extern const char api_draft_source[]; // of positions in the configuration itself
-
 // How to read it. In a row's read. DET_ENOTFOUND: there is no such template.
 int api_draft_opts(struct http_request *req, const struct api_draft *draft, struct config_opts *out,
                    det_err *err);

@@ -24,7 +24,7 @@ static const struct field check_fields[] = {
 static const struct field_table check_table = {.size = sizeof(struct check_body),
                                                FIELD_ROWS(check_fields)};
 
-const char api_draft_source[] = "config";
+static const char source[] = "config";
 
 static void put_position(struct json_writer *w, const char *key, int number)
 {
@@ -43,7 +43,7 @@ static void put_diags(struct json_writer *w, const char *key, const struct diag_
     json_open_list(w);
     for (const struct diag *d = diags->first; d; d = d->next) {
         // What a template says has its place in another text.
-        bool is_here = !d->pos.source || d->pos.source == api_draft_source;
+        bool is_here = !d->pos.source || d->pos.source == source;
         if (d->level != level) continue;
         json_open_map(w);
         put_position(w, "line", is_here ? d->pos.line : 0);
@@ -96,7 +96,7 @@ int api_draft_opts(struct http_request *req, const struct api_draft *draft, stru
     struct config_text *below = arena_alloc(req->arena, sizeof *below);
     struct config_template t;
     *out = (struct config_opts){
-        .source = api_draft_source, .default_seed = clock_unix_us() / 1000000, .is_new = true};
+        .source = source, .default_seed = clock_unix_us() / 1000000, .is_new = true};
     if (!draft->template_name) return 0;
     int rc = db_template_find(req->reader, draft->template_name, req->arena, &t, err);
     if (rc) return rc;

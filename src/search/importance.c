@@ -78,11 +78,16 @@ static void normalise(double *y, size_t n)
         y[i] = most > 0 ? (y[i] - mean) / most : 0;
 }
 
-static int by_share(const void *a, const void *b)
+// The greatest first; equal ones stay as they are. They are few.
+static void sort_shares(struct importance *items, size_t n)
 {
-    const struct importance *x = a, *y = b;
-    if (x->share != y->share) return x->share < y->share ? 1 : -1;
-    return strcmp(x->name, y->name);
+    for (size_t i = 1; i < n; i++) {
+        struct importance one = items[i];
+        size_t at = i;
+        for (; at > 0 && items[at - 1].share < one.share; at--)
+            items[at] = items[at - 1];
+        items[at] = one;
+    }
 }
 
 static void ask_forest(const struct table *t, struct arena *arena, struct importance_list *out)
@@ -105,7 +110,7 @@ static void ask_forest(const struct table *t, struct arena *arena, struct import
             (struct importance){hparam_path(t->leaves[f], arena), fmin(1, shares[f])};
     }
     if (sum > 0) out->items.n = d;
-    qsort(out->items.items, out->items.n, sizeof *out->items.items, by_share);
+    sort_shares(out->items.items, out->items.n);
 }
 
 void search_importance(const struct exp_config *cfg, const struct importance_trial *trials,
