@@ -25,7 +25,7 @@
 // (det_from), because references are counted by one thread at a time.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -146,8 +146,6 @@ DET_API int64_t det_sampler_at(const det_sampler *s, uint64_t epoch, int64_t ind
 
 // --- loader
 
-typedef struct det_loader det_loader;
-
 // A batch from samples, which stay the loader's; called in the thread that made them.
 typedef det_value *(*det_collate_fn)(det_value *const *samples, int n, void *user, det_err *err);
 
@@ -175,15 +173,6 @@ DET_API int64_t det_loader_batch_size(const det_loader *l);
 DET_API uint64_t det_loader_seed(const det_loader *l);
 DET_API void det_loader_set_seed(det_loader *l, uint64_t seed); // while no iterator is open
 DET_API det_dataset *det_loader_dataset(const det_loader *l);   // borrowed
-
-typedef struct det_iter det_iter;
-
-typedef struct det_iter_opts {
-    bool repeat;        // epoch after epoch, forever
-    int64_t skip;       // batches (of this rank) to start behind, in O(1)
-    int replicas, rank; // 0: 1, 0. Each global batch of batch_size * replicas is shared out.
-    uint64_t epoch;     // first epoch
-} det_iter_opts;
 
 // The batches of all ranks are one sequence, epoch behind epoch if they repeat; rank r of n has
 // batches r, r + n, r + 2n, ... of it. So n ranks with batches of b samples see, step by step, what

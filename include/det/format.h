@@ -8,7 +8,7 @@
 // the same bytes.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

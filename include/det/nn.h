@@ -12,13 +12,11 @@
 // one question after building the whole tree is enough.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct det_module det_module;
 
 // --- making a module of one's own
 //

@@ -23,8 +23,6 @@
 extern "C" {
 #endif
 
-typedef struct det_optimizer det_optimizer;
-
 // --- optimizers: over all parameters of a module
 
 typedef struct det_sgd_opts {
@@ -105,8 +103,6 @@ DET_API double det_optim_grad_norm(const det_optimizer *opt);
 
 // --- loss scaling (torch's GradScaler)
 
-typedef struct det_scaler det_scaler;
-
 typedef struct det_scaler_opts {
     double init_scale, growth_factor, backoff_factor; // 0: 65536, 2, 0.5
     int64_t growth_interval;                          // 0: 2000
@@ -130,8 +126,6 @@ DET_API int det_scaler_load_state_dict(det_scaler *s, const det_value *state, de
 
 // They work on one optimizer, several if need be, as long as it lives. Making one sets the rates of
 // the first step, as in torch.
-
-typedef struct det_lr_scheduler det_lr_scheduler;
 
 DET_API det_lr_scheduler *det_lr_step_decay(det_optimizer *opt, int64_t step_size, double gamma);
 DET_API det_lr_scheduler *det_lr_multi_step(det_optimizer *opt, const int64_t *milestones, int n,

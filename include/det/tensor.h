@@ -26,17 +26,13 @@
 // threads, but used in operations by one at a time.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "det/err.h"
+#include "det/handles.h"
+#include "det/sticky.h"
+#include "det/value.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct det_tensor det_tensor;
 
 // name, C type, bytes, "is floating point"
 // clang-format off
@@ -68,27 +64,16 @@ DET_API size_t det_dtype_size(det_dtype dtype);
 DET_API const char *det_dtype_name(det_dtype dtype); // "f32"
 DET_API bool det_dtype_is_float(det_dtype dtype);
 
-// --- scopes, errors
+// --- scopes, warnings
 
 DET_API void det_scope_begin(void);
 DET_API void det_scope_end(void);
 DET_API det_tensor *det_ref(det_tensor *t); // returns t
 DET_API void det_unref(det_tensor *t);
 
-// Finishes pending work and returns 0, or the code of the first failure since the last det_check,
-// filling err and clearing the state so that the next step starts clean.
-DET_API int det_check(det_err *err);
-
-// Puts a failure of the user's own into the sticky state (kept only if it is the first).
-DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
-
 // What is allowed and rarely meant, such as a loss whose target only broadcasts to its input, is
 // said once per place: the file and line of the call. It is a line on stderr, unless this thread
 // has a handler.
-typedef struct det_warning_handler {
-    void (*fn)(const char *text, void *user); // NULL: stderr
-    void *user;
-} det_warning_handler;
 DET_API det_warning_handler
 det_set_warning_handler(det_warning_handler handler); // gives the old one
 
@@ -142,6 +127,11 @@ DET_API const int64_t *det_data_i64(det_tensor *t);
 // "(64, 10) f32" into buf; returns buf.
 DET_API const char *det_describe(const det_tensor *t, char *buf, size_t size);
 
+// --- in trees (det/value.h)
+
+DET_API det_value *det_value_tensor(det_tensor *t); // takes a reference of its own; NULL gives NULL
+DET_API det_tensor *det_value_as_tensor(const det_value *v); // borrowed; NULL if v is not a tensor
+
 // --- writing in place
 // As in torch, with the gradient. A tensor that is written from one with a history, or that has a
 // history itself, gets a new history, and so do its views and the tensor that it is a view of: the
@@ -181,11 +171,6 @@ DET_API bool det_has_requires_grad(const det_tensor *t);
 // The accumulated gradient of a leaf, or NULL before the first backward and after det_zero_grad.
 DET_API det_tensor *det_grad(det_tensor *t);
 DET_API void det_zero_grad(det_tensor *t);
-
-typedef struct det_backward_opts {
-    bool retain_graph; // backward may be called again on the same graph
-    det_tensor *grad;  // gradient of the result, of any type; needed unless it is a single number
-} det_backward_opts;
 
 // Adds d(loss)/d(leaf) to the gradient of every leaf that loss depends on; loss may be one itself.
 #define det_backward(loss, ...) det_backward_with(loss, (det_backward_opts){__VA_ARGS__})

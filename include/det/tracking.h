@@ -2,7 +2,7 @@
 // wrong answers.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,11 +2,16 @@
 // batch.
 //
 // Kinds are those of Python: None, bool, int, float, str, list, tuple, dict (in order of insertion,
-// keys are strings or integers), and tensor. A value has one owner; putting it into a container
-// hands it over. Tensors are held by reference.
+// keys are strings or integers), and tensor (det_value_tensor in det/tensor.h). A value has one
+// owner; putting it into a container hands it over. Tensors are held by reference. An object is
+// something of another engine than that of this library, held by reference, too.
 #pragma once
 
-#include "det/tensor.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "det/err.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +26,7 @@ typedef enum det_kind {
     DET_KIND_FLOAT,
     DET_KIND_STR,
     DET_KIND_TENSOR,
+    DET_KIND_OBJECT,
     DET_KIND_LIST,
     DET_KIND_TUPLE,
     DET_KIND_DICT,
@@ -32,12 +38,11 @@ DET_API det_value *det_value_int(int64_t i);
 DET_API det_value *det_value_float(double f);
 DET_API det_value *det_value_str(const char *s); // copied
 DET_API det_value *det_value_strn(const char *s, size_t n);
-DET_API det_value *det_value_tensor(det_tensor *t); // takes a reference of its own; NULL gives NULL
 DET_API det_value *det_value_list(void);
 DET_API det_value *det_value_tuple(void);
 DET_API det_value *det_value_dict(void);
 DET_API void det_value_free(det_value *v);
-DET_API det_value *det_value_copy(const det_value *v); // of the tree; tensors are shared
+DET_API det_value *det_value_copy(const det_value *v); // of the tree; tensors and objects are shared
 
 // Appends to a list or tuple; sets a key of a dict (replacing an old value). item is handed over,
 // also on failure; a NULL item is ignored. Returns item.
@@ -64,9 +69,6 @@ DET_API int det_value_as_bool(const det_value *v, bool *out, det_err *err);
 DET_API int det_value_as_int(const det_value *v, int64_t *out, det_err *err);
 DET_API int det_value_as_float(const det_value *v, double *out, det_err *err);
 DET_API int det_value_as_str(const det_value *v, const char **out, det_err *err);
-
-// Borrowed, or NULL if v is not a tensor.
-DET_API det_tensor *det_value_as_tensor(const det_value *v);
 
 #ifdef __cplusplus
 }

@@ -42,7 +42,7 @@ static void refuse_duplicate(const struct callback_list *list, const char *name)
 
 bool callbacks_add(struct callback_list *list, det_accel_callback *c)
 {
-    if (!c) return !tape_failed();
+    if (!c) return !sticky_failed();
     if (has(list, c->ops->name)) {
         refuse_duplicate(list, c->ops->name);
         det_accel_callback_free(c);

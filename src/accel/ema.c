@@ -28,7 +28,7 @@ det_ema *det_ema_new(det_module *model, double decay)
     if (!model) det_raise(DET_EINVAL, "ema: the model is NULL");
     if (!(decay >= 0 && decay < 1))
         det_raise(DET_EINVAL, "ema: decay must be in 0 .. 1, got %g", decay);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     det_ema *e = xcalloc(1, sizeof *e);
     e->decay = decay ? decay : 0.9999;
     e->state = det_module_state_dict(model);

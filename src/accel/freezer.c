@@ -28,7 +28,7 @@ static void add_leaves(struct module_list *list, det_module *m)
 det_freezer *det_freezer_new(det_module *model, bool freeze_batch_norms)
 {
     if (!model) det_raise(DET_EINVAL, "freezer: the model is NULL");
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     det_freezer *f = xcalloc(1, sizeof *f);
     f->model = model;
     f->freeze_batch_norms = freeze_batch_norms;

@@ -20,12 +20,12 @@ double loss_tracker_average(const struct loss_tracker *l)
 
 bool accel_running(const det_accel *t)
 {
-    return !t->stopping && !tape_failed();
+    return !t->stopping && !sticky_failed();
 }
 
 void accel_note_callback(det_accel *t, const char *name)
 {
-    if (!t->failed_callback && tape_failed()) t->failed_callback = name;
+    if (!t->failed_callback && sticky_failed()) t->failed_callback = name;
 }
 
 // --- an epoch's batches
@@ -197,7 +197,7 @@ void loop_run_intermediate_eval(det_accel *t)
     struct place place = t->place;
     t->eval_kind = EVAL_INTERMEDIATE;
     STEP(t, run_eval_epoch, t->eval_loader);
-    if (tape_failed()) return; // the message will be about this evaluation
+    if (sticky_failed()) return; // the message will be about this evaluation
     t->place = place;
     t->step = step;
     t->n_steps = n_steps;

@@ -104,7 +104,7 @@ int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opt
 {
     if (!t) det_raise(DET_EINVAL, "train: the trainer is NULL");
     check_asked(&o, dataset);
-    if (!t || tape_failed()) return det_check(err);
+    if (!t || sticky_failed()) return det_check(err);
     det_warning_handler before = take_warnings(t);
     forget_run(t);
     t->train_dataset = dataset;
@@ -130,7 +130,7 @@ int det_accel_evaluate_with(det_accel *t, det_dataset *dataset, det_accel_evalua
 {
     if (!t || !dataset)
         det_raise(DET_EINVAL, "evaluate: the %s is NULL", t ? "dataset" : "trainer");
-    if (!t || tape_failed()) return det_check(err);
+    if (!t || sticky_failed()) return det_check(err);
     det_warning_handler before = take_warnings(t);
     forget_run(t);
     t->eval_dataset = dataset;

@@ -77,7 +77,7 @@ det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
     t->out = o.out ? o.out : stdout;
     check(t);
     add_callbacks(t, &o);
-    if (tape_failed()) {
+    if (sticky_failed()) {
         det_accel_free(t);
         return NULL;
     }

@@ -114,7 +114,7 @@ static int collate(struct filler *f, const struct span *span, det_value **batch,
 // error as good as an error returned. Leaves the thread as it was, for it may be the user's.
 static int run_user_code(struct filler *f, const struct span *span, det_value **batch, det_err *err)
 {
-    if (tape_failed())
+    if (sticky_failed())
         return det_check(err); // the caller's own, from before: their code would do nothing
     det_rng_state rng = det_get_rng_state();
     bool grad = det_set_grad_enabled(false);

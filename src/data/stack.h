@@ -5,7 +5,7 @@
 // (n,), strings a list of strings, None stays None.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 
 // A tensor (n, shape...) of undefined content that belongs to no scope. NULL and err on failure.
 det_value *stack_new_tensor(det_dtype dtype, int64_t n, const int64_t *shape, int ndim,

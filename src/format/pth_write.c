@@ -229,6 +229,9 @@ static int put_value(struct writer *w, const det_value *v)
     case DET_KIND_TENSOR:
         put_tensor(w, det_value_as_tensor(v));
         return 0;
+    case DET_KIND_OBJECT:
+        return det_fail(w->err, DET_EUNSUPPORTED, "a %s cannot be written to a .pth file here",
+                        value_object_type(v)->name);
     case DET_KIND_DICT:
         return put_dict(w, v);
     case DET_KIND_LIST:

@@ -85,7 +85,7 @@ static det_tensor *mha_self_attention(det_module *m, det_tensor *x)
 det_tensor *det_mha_forward(det_module *mha, det_tensor *query, det_tensor *key, det_tensor *value,
                             det_tensor *mask, bool causal)
 {
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     if (!mha || mha->forward != mha_self_attention) {
         det_raise(DET_EINVAL, "det_mha_forward: %s is not a MultiheadAttention",
                   mha ? mha->type : "NULL");

@@ -19,7 +19,7 @@ static void draw_piece(det_tensor *t, draw_fn draw, double scale, double shift)
 // t = draw() * scale + shift
 static void draw_into(det_tensor *t, draw_fn draw, double scale, double shift)
 {
-    if (!t || tape_failed()) return;
+    if (!t || sticky_failed()) return;
     bool old = det_set_grad_enabled(false);
     det_scope_begin();
     int64_t n = det_numel(t);
@@ -58,7 +58,7 @@ struct fan {
 
 static bool fan_of(const det_tensor *t, const char *function, struct fan *fan)
 {
-    if (!t || tape_failed()) return false;
+    if (!t || sticky_failed()) return false;
     if (det_ndim(t) < 2) {
         char text[96];
         det_raise(DET_ESHAPE, "%s: %s has fewer than 2 dims", function,

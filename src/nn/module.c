@@ -149,16 +149,16 @@ static void slot_set(det_module *m, struct slot_list *l, const char *name, det_t
 
 det_tensor *det_module_add_param(det_module *m, const char *name, det_tensor *t)
 {
-    if (!m || tape_failed() || !name_is_good(m, name, &m->params)) return NULL;
+    if (!m || sticky_failed() || !name_is_good(m, name, &m->params)) return NULL;
     det_requires_grad(t, true);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     slot_set(m, &m->params, name, t);
     return t;
 }
 
 det_tensor *det_module_add_buffer(det_module *m, const char *name, det_tensor *t)
 {
-    if (!m || tape_failed() || !name_is_good(m, name, &m->buffers)) return NULL;
+    if (!m || sticky_failed() || !name_is_good(m, name, &m->buffers)) return NULL;
     slot_set(m, &m->buffers, name, t);
     return t;
 }
@@ -254,7 +254,7 @@ det_tensor *module_result(const struct module_call *call, det_tensor *y)
 
 det_tensor *det_forward(det_module *m, det_tensor *x)
 {
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     if (!m) {
         det_raise(DET_EINVAL, "det_forward: the module is NULL");
         return NULL;
@@ -308,8 +308,8 @@ void det_module_reset_parameters(det_module *m)
 det_module *module_ready(det_module *m, void (*reset)(det_module *m))
 {
     m->reset = reset;
-    if (reset && !tape_failed()) without_grad(m, reset);
-    if (!tape_failed()) return m;
+    if (reset && !sticky_failed()) without_grad(m, reset);
+    if (!sticky_failed()) return m;
     module_destroy(m);
     return NULL;
 }

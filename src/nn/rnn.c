@@ -116,7 +116,7 @@ det_tensor *det_rnn_forward(det_module *rnn, det_tensor *x, det_tensor *h0, det_
 {
     if (h_n) *h_n = NULL;
     if (c_n) *c_n = NULL;
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     if (!rnn || rnn->forward != rnn_forward) {
         det_raise(DET_EINVAL, "det_rnn_forward: %s is not an RNN, LSTM or GRU",
                   rnn ? rnn->type : "NULL");

@@ -141,7 +141,7 @@ static int copy_in(const struct entry_list *l, det_err *err)
     for (int i = 0; i < l->n; i++)
         if (l->entry[i].loaded) det_copy_(l->entry[i].tensor, l->entry[i].loaded);
     det_set_grad_enabled(old);
-    return tape_failed() ? det_check(err) : det_ok(err);
+    return sticky_failed() ? det_check(err) : det_ok(err);
 }
 
 int det_module_load_state_dict(det_module *m, const det_value *state, bool strict, det_err *err)
@@ -150,7 +150,7 @@ int det_module_load_state_dict(det_module *m, const det_value *state, bool stric
     if (det_value_kind(state) != DET_KIND_DICT)
         return det_fail(err, DET_EINVAL, "load_state_dict: wants a dict, got %s",
                         det_kind_name(det_value_kind(state)));
-    if (tape_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
+    if (sticky_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
     struct entry_list l = entries_of(m);
     struct complaints c = {BUF_INIT(DET_ERR_MSG_MAX - 64), N_COMPLAINTS};
     if (strict) find_missing(&l, state, &c);

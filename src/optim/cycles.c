@@ -186,7 +186,7 @@ static void one_cycle_set_levels(det_optimizer *opt, const det_one_cycle_opts *o
 det_lr_scheduler *det_lr_one_cycle_with(det_optimizer *opt, det_one_cycle_opts opts)
 {
     static const char name[] = "OneCycleLR";
-    if (!require(opt, name, "the optimizer is NULL") || tape_failed()) return NULL;
+    if (!require(opt, name, "the optimizer is NULL") || sticky_failed()) return NULL;
     bool use_beta1 = has_setting(opt, "beta1");
     if (!require(opts.max_lr > 0, name, "max_lr must be > 0")) return NULL;
     if (!require(opts.total_steps >= 1, name, "total_steps must be >= 1")) return NULL;
@@ -284,7 +284,7 @@ static struct cyclic_rule cyclic_of(const det_lr_scheduler *s, const det_cyclic_
 det_lr_scheduler *det_lr_cyclic_with(det_optimizer *opt, det_cyclic_opts opts)
 {
     static const char name[] = "CyclicLR";
-    if (!require(opt, name, "the optimizer is NULL") || tape_failed()) return NULL;
+    if (!require(opt, name, "the optimizer is NULL") || sticky_failed()) return NULL;
     if (!require(opts.base_lr >= 0 && opts.max_lr > 0, name, "base_lr and max_lr must be given"))
         return NULL;
     if (!require(opts.step_size_up >= 0 && opts.step_size_down >= 0, name,

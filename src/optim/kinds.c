@@ -307,7 +307,7 @@ static det_optimizer *optimizer_from(const struct optim_kind *kind, det_module *
 {
     det_err err = {0};
     if (!module) det_raise(DET_EINVAL, "%s: the module is NULL", kind->name);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     h.initial_lr = h.max_lr = h.min_lr = h.max_momentum = h.base_momentum = NAN;
     int rc = settings_resolve(kind->settings, kind->name, &h, &err);
     if (!rc && kind->resolve) rc = kind->resolve(&h, &err);

@@ -99,7 +99,7 @@ static int add_group(det_optimizer *opt, det_tensor *const *params, int n, det_e
 
 int det_optim_add_params(det_optimizer *opt, det_tensor *const *params, int n)
 {
-    if (!opt || tape_failed()) return DET_ESTATE;
+    if (!opt || sticky_failed()) return DET_ESTATE;
     det_err err = {0};
     int rc = add_group(opt, params, n, &err);
     if (err.code) det_raise(err.code, "%s", err.msg);

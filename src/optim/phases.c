@@ -250,7 +250,7 @@ static bool field_advance(det_lr_scheduler *s)
         double value = r->value(s->last_epoch, i, r->base[i], r->user);
         if (!isnan(value)) det_optim_set(s->opt, i, r->field, value);
     }
-    return !tape_failed();
+    return !sticky_failed();
 }
 
 // The rate is left alone, unless it is the field: then it has been set already.

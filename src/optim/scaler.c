@@ -93,7 +93,7 @@ static void unscale(const det_scaler *s, struct scaled *mine, det_optimizer *opt
 
 void det_scaler_unscale(det_scaler *s, det_optimizer *opt)
 {
-    if (is_off(s) || !opt || tape_failed()) return;
+    if (is_off(s) || !opt || sticky_failed()) return;
     struct scaled *mine = find_scaled(s, opt);
     if (mine->stage == STAGE_READY)
         unscale(s, mine, opt);
@@ -103,14 +103,14 @@ void det_scaler_unscale(det_scaler *s, det_optimizer *opt)
 
 void scaler_unscale_once(det_scaler *s, det_optimizer *opt)
 {
-    if (is_off(s) || !opt || tape_failed()) return;
+    if (is_off(s) || !opt || sticky_failed()) return;
     struct scaled *mine = find_scaled(s, opt);
     if (mine->stage == STAGE_READY) unscale(s, mine, opt);
 }
 
 void scaler_again(det_scaler *s, const det_optimizer *opt)
 {
-    if (is_off(s) || !opt || tape_failed()) return;
+    if (is_off(s) || !opt || sticky_failed()) return;
     struct scaled *mine = find_scaled(s, opt);
     mine->had_inf |= mine->found_inf;
     mine->stage = STAGE_READY;
@@ -118,10 +118,10 @@ void scaler_again(det_scaler *s, const det_optimizer *opt)
 
 bool det_scaler_step(det_scaler *s, det_optimizer *opt)
 {
-    if (!opt || tape_failed()) return false;
+    if (!opt || sticky_failed()) return false;
     if (is_off(s)) {
         det_optim_step(opt);
-        return !tape_failed();
+        return !sticky_failed();
     }
     struct scaled *mine = find_scaled(s, opt);
     if (mine->stage == STAGE_READY) unscale(s, mine, opt);
@@ -132,7 +132,7 @@ bool det_scaler_step(det_scaler *s, det_optimizer *opt)
     mine->stage = STAGE_STEPPED;
     if (mine->found_inf) return false;
     det_optim_step(opt);
-    return !tape_failed();
+    return !sticky_failed();
 }
 
 // torch keeps the scale as f32 and does not let it grow to infinity.
@@ -145,7 +145,7 @@ static void multiply_scale(det_scaler *s, double factor)
 
 void det_scaler_update(det_scaler *s)
 {
-    if (is_off(s) || tape_failed()) return;
+    if (is_off(s) || sticky_failed()) return;
     if (!s->n_scaled) {
         det_raise(DET_ESTATE, "det_scaler_update: no optimizer was unscaled or stepped before");
         return;

@@ -47,7 +47,7 @@ double *schedule_list(const det_lr_scheduler *s, double value)
 det_lr_scheduler *schedule_begin(const struct lr_rule *rule, det_optimizer *opt)
 {
     if (!opt) det_raise(DET_EINVAL, "%s: the optimizer is NULL", rule->name);
-    if (!opt || tape_failed()) return NULL;
+    if (!opt || sticky_failed()) return NULL;
     det_lr_scheduler *s = xcalloc(1, sizeof *s);
     s->rule = rule;
     s->opt = opt;
@@ -69,7 +69,7 @@ det_lr_scheduler *schedule_start(det_lr_scheduler *s)
         s->last_epoch = -1;
         det_lr_scheduler_step(s);
     }
-    if (s && tape_failed()) {
+    if (s && sticky_failed()) {
         det_lr_scheduler_free(s);
         return NULL;
     }
@@ -102,7 +102,7 @@ static void remember_rates(det_lr_scheduler *s)
 
 void det_lr_scheduler_step(det_lr_scheduler *s)
 {
-    if (!s || tape_failed()) return;
+    if (!s || sticky_failed()) return;
     if (s->rule->on_metric) {
         det_raise(DET_EINVAL, "%s wants a metric: det_lr_scheduler_step_metric", s->rule->name);
         return;
@@ -121,7 +121,7 @@ void det_lr_scheduler_step(det_lr_scheduler *s)
 
 void det_lr_scheduler_step_metric(det_lr_scheduler *s, double metric)
 {
-    if (!s || tape_failed()) return;
+    if (!s || sticky_failed()) return;
     if (!s->rule->on_metric) {
         det_raise(DET_EINVAL, "%s takes no metric: det_lr_scheduler_step", s->rule->name);
         return;

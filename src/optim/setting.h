@@ -2,7 +2,7 @@
 // called, what it may be, and how it looks in torch's state dicts. Private to the layer.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 #include "tensor/tensor.h"
 
 enum setting_type {

@@ -156,14 +156,14 @@ static int load_all(det_optimizer *opt, const det_value *saved, bool commit, det
 int det_optim_load_state_dict(det_optimizer *opt, const det_value *state, det_err *err)
 {
     if (!opt) return det_fail(err, DET_EINVAL, "load_state_dict: the optimizer is NULL");
-    if (tape_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
+    if (sticky_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
     det_err why = {0};
     int rc = load_all(opt, state, false, &why);
     if (!rc) {
         det_scope_begin();
         bool old = det_set_grad_enabled(false);
         rc = load_all(opt, state, true, &why);
-        if (tape_failed()) rc = det_check(&why);
+        if (sticky_failed()) rc = det_check(&why);
         det_set_grad_enabled(old);
         det_scope_end();
     }

@@ -122,9 +122,9 @@ void det_optim_step(det_optimizer *opt)
     tape_finish_all(); // what was put off wants the values of before
     struct run r = {0};
     bool idle = true;
-    for (; !tape_failed() && run_next(opt, &r); idle = false)
+    for (; !sticky_failed() && run_next(opt, &r); idle = false)
         step_run(opt->kind, &r);
-    if (idle && !tape_failed()) warn_of_idle_step(opt);
+    if (idle && !sticky_failed()) warn_of_idle_step(opt);
 }
 
 void det_optim_zero_grad(det_optimizer *opt)
@@ -150,7 +150,7 @@ static void norm_piece(void *ctx, int piece)
 
 double det_optim_grad_norm(const det_optimizer *opt)
 {
-    if (!opt || tape_failed()) return NAN;
+    if (!opt || sticky_failed()) return NAN;
     double sum = 0;
     struct run r = {0};
     while (run_next(opt, &r)) {
@@ -178,7 +178,7 @@ static void change_piece(void *ctx, int piece)
 static void change_grads(det_optimizer *opt, void (*change)(float *grad, int64_t n, float number),
                          double number)
 {
-    if (!opt || tape_failed()) return;
+    if (!opt || sticky_failed()) return;
     tape_finish_all(); // as for a step
     struct run r = {0};
     while (run_next(opt, &r)) {

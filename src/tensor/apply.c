@@ -178,7 +178,7 @@ static void try_to_absorb(struct node *n)
 static int node_prepare(struct node *n)
 {
     int rc = n->op->prepare ? n->op->prepare(n) : 0;
-    if (rc && !tape_failed()) node_fail(n, rc, "failed");
+    if (rc && !sticky_failed()) node_fail(n, rc, "failed");
     return rc;
 }
 
@@ -211,12 +211,12 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
                        size_t attr_bytes)
 {
     struct tape *tape = tape_get();
-    if (tape_failed() || !inputs_present(op, in, n_in)) return NULL;
+    if (sticky_failed() || !inputs_present(op, in, n_in)) return NULL;
     if (tape->has_renewed && !tape->no_grad && op->backward) renew_inputs(in, n_in);
     struct node *n = node_new(tape, op, in, n_in);
     if ((op->flags & OP_NUMBERS) && refuse_bool(n)) return NULL;
     if (op->flags & (OP_PROMOTE | OP_FLOAT | OP_F32)) convert_inputs(op, tape, n->in, n_in);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     copy_attr(n, attr, attr_bytes);
     if (op->infer(n)) {
         for (int i = 0; i < n->n_out; i++)
@@ -292,7 +292,7 @@ static int finish_inputs(struct node *n)
         if (t && !t->data) tensor_finish(t);
         n->in_version[i] = version_of(t);
     }
-    return tape_failed() ? DET_ESTATE : 0;
+    return sticky_failed() ? DET_ESTATE : 0;
 }
 
 // The input of a merged node that is not what it was when the node was called and did not read it;
@@ -322,7 +322,7 @@ static int node_run(struct node *n)
     int rc = finish_inputs(n);
     if (!rc && !(n->op->flags & OP_VIEW)) rc = node_allocate(n);
     if (!rc) rc = n->op->forward(n);
-    if (rc && !tape_failed()) node_fail(n, rc, "failed");
+    if (rc && !sticky_failed()) node_fail(n, rc, "failed");
     if (!rc && n->out[0]->storage) {
         n->out_version = n->out[0]->storage->version;
         n->out_history = n->out[0]->storage->history;
@@ -333,9 +333,9 @@ static int node_run(struct node *n)
 void tensor_finish(det_tensor *t)
 {
     struct node *n = t->node;
-    if (t->data || tape_failed()) return;
+    if (t->data || sticky_failed()) return;
     if (n && (n->state == NODE_PENDING || n->state == NODE_ABSORBED)) node_run(n);
-    if (!t->data && t->numel && !tape_failed())
+    if (!t->data && t->numel && !sticky_failed())
         det_raise(DET_ESTATE,
                   "the tensor %s was put off and can no longer be computed: there was an error, or "
                   "its scope ended after its inputs were changed in place",
@@ -344,7 +344,7 @@ void tensor_finish(det_tensor *t)
 
 void tape_finish(struct tape *tape)
 {
-    for (int i = tape->n_nodes; tape->n_pending > 0 && i-- > 0 && !tape_failed();)
+    for (int i = tape->n_nodes; tape->n_pending > 0 && i-- > 0 && !sticky_failed();)
         if (tape->nodes[i]->state == NODE_PENDING) node_run(tape->nodes[i]);
 }
 

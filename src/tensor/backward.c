@@ -211,21 +211,21 @@ static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *g
 
 static void walk(struct tape *tape, int from, bool retain)
 {
-    for (int i = from; i >= 0 && !tape_failed(); i--) {
+    for (int i = from; i >= 0 && !sticky_failed(); i--) {
         struct node *n = tape->nodes[i];
         if (!n->tracked || !has_out_grad(n)) continue;
         node_backward(tape, n, retain);
         bool is_write = n->in[0] == n->out[0]; // it has taken its gradient and given another
         if (!is_write) drop_out_grads(n);
     }
-    for (int i = from; i >= 0 && tape_failed(); i--) // the next backward starts clean
+    for (int i = from; i >= 0 && sticky_failed(); i--) // the next backward starts clean
         if (tape->nodes[i]->tracked) drop_out_grads(tape->nodes[i]);
 }
 
 void det_backward_with(det_tensor *loss, det_backward_opts opts)
 {
     struct tape *tape = tape_get();
-    if (!loss || tape_failed()) return;
+    if (!loss || sticky_failed()) return;
     if (!det_has_requires_grad(loss)) {
         det_raise(DET_ESTATE,
                   "backward: the result %s does not depend on anything that requires a "
@@ -234,7 +234,7 @@ void det_backward_with(det_tensor *loss, det_backward_opts opts)
         return;
     }
     tensor_finish(loss);
-    if (tape_failed()) return;
+    if (sticky_failed()) return;
     det_tensor *g = first_grad(tape, loss, opts.grad);
     if (!g) return;
     if (!loss->node) { // a leaf is its own gradient's destination
@@ -261,7 +261,7 @@ static void forget_leaf(const struct tape *tape, const det_tensor *t)
 
 det_tensor *det_requires_grad(det_tensor *t, bool on)
 {
-    if (!t || tape_failed() || (!on && !det_has_requires_grad(t))) return t;
+    if (!t || sticky_failed() || (!on && !det_has_requires_grad(t))) return t;
     if (t->node && !t->node->tracked) {
         tensor_finish(t); // a computed constant becomes a leaf
         t->node = NULL;
@@ -273,14 +273,14 @@ det_tensor *det_requires_grad(det_tensor *t, bool on)
                   det_dtype_name((det_dtype)t->dtype));
     else
         t->requires_grad = on;
-    if (!on && !tape_failed()) forget_leaf(tape_get(), t);
+    if (!on && !sticky_failed()) forget_leaf(tape_get(), t);
     return t;
 }
 
 bool det_has_requires_grad(const det_tensor *t)
 {
     if (!t) return false;
-    if (tape_get()->has_renewed && !tape_failed()) view_renew((det_tensor *)(uintptr_t)t);
+    if (tape_get()->has_renewed && !sticky_failed()) view_renew((det_tensor *)(uintptr_t)t);
     return t->requires_grad;
 }
 

@@ -161,7 +161,7 @@ int channel_norm_prepare(struct node *n)
     int rc = 0;
     if (own_statistics(n)) {
         tensor_finish(n->in[NORM_X]);
-        if (tape_failed()) return DET_ESTATE;
+        if (sticky_failed()) return DET_ESTATE;
         if (n->in[NORM_X]->numel) rc = compute_stats(n);
     } else {
         rc = fixed_stats(n);
@@ -239,7 +239,7 @@ int channel_norm_forward(struct node *n)
     det_tensor *x = input_rows(n), *y = n->out[0], *skip = NULL;
     det_tensor *w = channel_values(n, NORM_WEIGHT), *b = channel_values(n, NORM_BIAS);
     struct channel_params p = {0};
-    bool ok = x && !tape_failed() && params_init(n, &s, numbers(w), numbers(b), &p);
+    bool ok = x && !sticky_failed() && params_init(n, &s, numbers(w), numbers(b), &p);
     if (ok && node_in(n, NORM_SKIP)) ok = (skip = channel_rows(n->in[NORM_SKIP]));
     if (ok && a->pooled) ok = winner_of(n);
     if (ok && x->dtype == DET_F64) {
@@ -402,7 +402,7 @@ static int grads_init(struct node *n, struct channel_grads *c)
     c->g = channel_rows(out_grad(n, 0));
     c->weight = channel_values(n, NORM_WEIGHT);
     det_tensor *bias = channel_values(n, NORM_BIAS);
-    bool ok = c->x && c->g && !tape_failed();
+    bool ok = c->x && c->g && !sticky_failed();
     ok = ok && params_init(n, &c->sets, numbers(c->weight), numbers(bias), &c->params);
     tensor_release(bias);
     if (!ok) return DET_ENOMEM;

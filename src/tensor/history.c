@@ -25,7 +25,7 @@ void view_renew(det_tensor *t)
     struct node *n = t->node;
     if (!is_differentiable_view(n) || n->out_history == t->storage->history) return;
     view_renew(n->in[0]);
-    if (tape_failed()) return;
+    if (sticky_failed()) return;
     if (!n->in[0]->requires_grad) {
         n->out_history = t->storage->history;
         t->requires_grad = false;

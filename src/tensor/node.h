@@ -278,7 +278,6 @@ struct tape {
     det_warning_handler warning;
     char **warned; // n_warned places, each a text of its own
     int n_warned;
-    det_err err; // if tape_failed()
 };
 
 extern THREAD_LOCAL struct tape *thread_tape; // NULL before the first use

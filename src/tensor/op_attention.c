@@ -136,7 +136,7 @@ static int call_init(struct node *n, struct attention *a)
     a->v = dense_rows(v);
     a->out = n->out[0];
     a->mask = dense_mask(n, compute_type(n));
-    return tape_failed() ? DET_ENOMEM : 0;
+    return sticky_failed() ? DET_ENOMEM : 0;
 }
 
 static void call_done(struct attention *a)
@@ -203,7 +203,7 @@ static int attention_backward(struct node *n)
     a.gk = new_like(n->in[IN_K]);
     a.gv = new_like(n->in[IN_V]);
     if (wants_grad(n, IN_MASK)) a.g_mask = new_mask_grad(n, type);
-    bool made = a.gq && a.gk && a.gv && !tape_failed();
+    bool made = a.gq && a.gk && a.gv && !sticky_failed();
     if (!rc) rc = made ? compute_grads(&a, type) : DET_ENOMEM;
     if (!rc) {
         if (wants_grad(n, IN_Q)) give_grad(n, IN_Q, tensor_ref(a.gq));

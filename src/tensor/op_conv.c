@@ -133,7 +133,7 @@ int conv_operands(struct node *n, bool bf16, struct conv_operands *o)
     o->x = n->aux[CONV_AUX_X];
     o->w = n->aux[CONV_AUX_W];
     o->bias = n->in[2] ? tensor_converted(n->in[2], compute_type(n), ROW_MAJOR) : NULL;
-    return tape_failed() ? DET_ENOMEM : 0;
+    return sticky_failed() ? DET_ENOMEM : 0;
 }
 
 det_tensor *conv_image_grad(const struct node *n)
@@ -350,7 +350,7 @@ static int integers_forward(struct node *n)
     det_tensor *x = tensor_converted(n->in[0], DET_I64, CHANNELS_LAST);
     det_tensor *w = tensor_converted(n->in[1], DET_I64, ROW_MAJOR);
     det_tensor *b = n->in[2] ? tensor_converted(n->in[2], DET_I64, ROW_MAJOR) : NULL;
-    if (!rc && !tape_failed())
+    if (!rc && !sticky_failed())
         plain_forward_i64(&s, x->data, w->data, b ? b->data : NULL, n->out[0]->data);
     tensor_release(x);
     tensor_release(w);
@@ -385,9 +385,9 @@ det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_con
 
 det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
 {
-    if (x && x->ndim != 3 && x->ndim != 2 && !tape_failed())
+    if (x && x->ndim != 3 && x->ndim != 2 && !sticky_failed())
         det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L) or (C, L)", TENSOR_TEXT(x));
-    if (w && w->ndim != 3 && !tape_failed())
+    if (w && w->ndim != 3 && !sticky_failed())
         det_raise(DET_ESHAPE, "conv1d: weight is %s, wants (OC, C, K)", TENSOR_TEXT(w));
     struct conv_attr a = {.stride = {1, o.stride[0]},
                           .padding = {0, o.padding[0]},

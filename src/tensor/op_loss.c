@@ -292,7 +292,7 @@ static int bce_loss_forward(struct node *n)
     bool old = det_set_grad_enabled(false);
     double least = det_item(det_min(x)), most = det_item(det_max(x));
     det_set_grad_enabled(old);
-    if (tape_failed()) return DET_ESTATE;
+    if (sticky_failed()) return DET_ESTATE;
     if (!(least >= 0 && most <= 1))
         return node_fail(n, DET_EINVAL, "input has values from %g to %g, wants 0 .. 1", least,
                          most);
@@ -435,7 +435,7 @@ det_tensor *det_bce_with_logits_loss_with(det_tensor *x, det_tensor *t, det_loss
         return NULL;
     if (!o.weight && !o.pos_weight) return loss_call(&op_bce_with_logits_loss, x, t, &o, 0);
     if (!o.pos_weight) return weighted(loss_call(&op_bce_with_logits_loss, x, t, &each, 0), &o);
-    if (x && t && !same_shape(x, t) && !tape_failed())
+    if (x && t && !same_shape(x, t) && !sticky_failed())
         det_raise(DET_ESHAPE, "bce_with_logits_loss: input is %s, target %s; wants one shape",
                   TENSOR_TEXT(x), TENSOR_TEXT(t));
     return weighted(bce_of_positives(as_loss_input(x), as_loss_input(t), o.pos_weight), &o);

@@ -115,7 +115,7 @@ static int linear_forward(struct node *n)
     const det_tensor *x = input_rows(n, &rs);
     if (a->act == GEMM_ACT_GELU && n->tracked) n->aux[LINEAR_AUX_SLOPE] = tensor_new_like(y);
     det_tensor *bias = bias_as_f32(n->in[2]);
-    if (tape_failed()) return DET_ENOMEM;
+    if (sticky_failed()) return DET_ENOMEM;
     struct gemm g = {
         .m = rows,
         .n = out,
@@ -403,7 +403,7 @@ static det_tensor *rows_matmul(det_tensor *a, det_tensor *b)
 
 det_tensor *det_matmul(det_tensor *a, det_tensor *b)
 {
-    if (!a || !b || tape_failed()) return OP_APPLY0(&op_matmul, a, b);
+    if (!a || !b || sticky_failed()) return OP_APPLY0(&op_matmul, a, b);
     if (!a->ndim || !b->ndim) {
         det_raise(DET_ESHAPE, "matmul: %s by %s: single numbers; use mul", TENSOR_TEXT(a),
                   TENSOR_TEXT(b));

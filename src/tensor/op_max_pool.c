@@ -87,7 +87,7 @@ static int plain_pool_forward(struct node *n)
         ((double *)y->data)[i] = ((const double *)x->data)[at];
     }
     tensor_release(x);
-    return tape_failed() ? DET_ENOMEM : 0;
+    return sticky_failed() ? DET_ENOMEM : 0;
 }
 
 static int plain_pool_backward(struct node *n)
@@ -102,7 +102,7 @@ static int plain_pool_backward(struct node *n)
     }
     tensor_release(g);
     give_grad(n, 0, dx);
-    return tape_failed() ? DET_ENOMEM : 0;
+    return sticky_failed() ? DET_ENOMEM : 0;
 }
 
 static int pool_forward(struct node *n)
@@ -168,7 +168,7 @@ static int pool_backward(struct node *n)
     }
     give_grad(n, 0, dx);
     tensor_release(g);
-    return tape_failed() ? DET_ENOMEM : 0;
+    return sticky_failed() ? DET_ENOMEM : 0;
 }
 
 static const char *const max_pool2d_cases[] = {
@@ -261,7 +261,7 @@ static int conv_pool_forward(struct node *n)
                             (*winner)->data);
     tensor_release(o.bias);
     if (y) conv_store(n, y);
-    return tape_failed() ? DET_ENOMEM : rc;
+    return sticky_failed() ? DET_ENOMEM : rc;
 }
 
 static int conv_pool_backward(struct node *n)
@@ -284,7 +284,7 @@ static int conv_pool_backward(struct node *n)
         memcpy(own_x->data, x->data, (size_t)x->numel * sizeof(float));
         x = own_x;
     }
-    if (!tape_failed()) {
+    if (!sticky_failed()) {
         grads.x = x->data, grads.y = y->data, grads.g = g->data;
         grads.dx = dx ? dx->data : NULL, grads.dw = dw ? dw->data : NULL,
         grads.db = db ? db->data : NULL;

@@ -210,7 +210,7 @@ static int nll_forward(struct node *n)
     if (a->logits) {
         n->aux[NLL_AUX_LSE] = tensor_new(DET_F64, &l.x.n_rows, 1);
         if (a->label_smoothing > 0) dots = tensor_new(DET_F64, &l.x.n_rows, 1);
-        rc = tape_failed() ? DET_ENOMEM : 0;
+        rc = sticky_failed() ? DET_ENOMEM : 0;
         if (rc) goto out;
         l.lse = n->aux[NLL_AUX_LSE]->data;
         l.dots = dots ? dots->data : NULL;

@@ -281,7 +281,7 @@ static int row_backward(struct node *n)
                           .gw = tensor_new(type, row_shape, dims),
                           .gb = tensor_new(type, row_shape, dims)};
     if (wants_grad(n, IN_X)) r.gx = tensor_new((det_dtype)x->dtype, x->shape, x->ndim);
-    int rc = r.g && r.w && r.gw && r.gb && !tape_failed() ? 0 : DET_ENOMEM;
+    int rc = r.g && r.w && r.gw && r.gb && !sticky_failed() ? 0 : DET_ENOMEM;
     if (!rc && type == DET_F64)
         backward_slow(n, x, &r);
     else if (!rc)

@@ -128,14 +128,14 @@ static det_tensor *reshape_to(det_tensor *x, const struct dims *shape)
 det_tensor *det_reshape(det_tensor *x, const int64_t *shape, int n)
 {
     struct dims to = {0};
-    if (tape_failed() || (x && !resolve_shape("reshape", x, shape, n, &to))) return NULL;
+    if (sticky_failed() || (x && !resolve_shape("reshape", x, shape, n, &to))) return NULL;
     return x ? reshape_to(x, &to) : OP_APPLY(&op_reshape, to, x);
 }
 
 det_tensor *det_view(det_tensor *x, const int64_t *shape, int n)
 {
     struct dims to = {0};
-    if (tape_failed() || (x && !resolve_shape("view", x, shape, n, &to))) return NULL;
+    if (sticky_failed() || (x && !resolve_shape("view", x, shape, n, &to))) return NULL;
     return OP_APPLY(&op_reshape, to, x);
 }
 
@@ -151,12 +151,12 @@ static int dim_or_fail(const char *what, const det_tensor *x, int dim, int limit
 
 det_tensor *det_flatten(det_tensor *x, int start_dim, int end_dim)
 {
-    if (!x || tape_failed()) return OP_APPLY0(&op_reshape, x);
+    if (!x || sticky_failed()) return OP_APPLY0(&op_reshape, x);
     int limit = MAX(x->ndim, 1), a = dim_or_fail("flatten", x, start_dim, limit);
     int b = a < 0 ? -1 : dim_or_fail("flatten", x, end_dim, limit);
     if (a >= 0 && b >= 0 && b < a)
         det_raise(DET_ESHAPE, "flatten: start_dim %d is behind end_dim %d", start_dim, end_dim);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     struct dims to = {0};
     int64_t size = 1;
     for (int d = 0; d < x->ndim; d++) {
@@ -170,7 +170,7 @@ det_tensor *det_flatten(det_tensor *x, int start_dim, int end_dim)
 
 det_tensor *det_squeeze(det_tensor *x, int dim)
 {
-    if (!x || tape_failed()) return OP_APPLY0(&op_reshape, x);
+    if (!x || sticky_failed()) return OP_APPLY0(&op_reshape, x);
     int drop = dim_or_fail("squeeze", x, dim, MAX(x->ndim, 1));
     if (drop < 0) return NULL;
     struct dims to = {0};
@@ -189,11 +189,11 @@ det_tensor *det_squeeze_all(det_tensor *x)
 
 det_tensor *det_unsqueeze(det_tensor *x, int dim)
 {
-    if (!x || tape_failed()) return OP_APPLY0(&op_reshape, x);
+    if (!x || sticky_failed()) return OP_APPLY0(&op_reshape, x);
     int at = dim_or_fail("unsqueeze", x, dim, x->ndim + 1);
     if (at >= 0 && x->ndim == DET_MAX_DIMS)
         det_raise(DET_ESHAPE, "unsqueeze: %s has %d dims already", TENSOR_TEXT(x), DET_MAX_DIMS);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     struct dims to = {0};
     for (int d = 0; d <= x->ndim; d++) {
         if (d == at) to.v[to.n++] = 1;
@@ -275,7 +275,7 @@ det_tensor *det_permute(det_tensor *x, const int64_t *dims, int n)
 
 det_tensor *det_transpose(det_tensor *x, int dim0, int dim1)
 {
-    if (!x || tape_failed()) return OP_APPLY0(&op_permute, x);
+    if (!x || sticky_failed()) return OP_APPLY0(&op_permute, x);
     int limit = MAX(x->ndim, 1), a = dim_or_fail("transpose", x, dim0, limit);
     int b = a < 0 ? -1 : dim_or_fail("transpose", x, dim1, limit);
     if (b < 0) return NULL;
@@ -378,7 +378,7 @@ det_tensor *det_slice(det_tensor *x, int dim, int64_t start, int64_t end, int64_
 
 det_tensor *det_select(det_tensor *x, int dim, int64_t index)
 {
-    if (!x || tape_failed()) return OP_APPLY0(&op_slice, x);
+    if (!x || sticky_failed()) return OP_APPLY0(&op_slice, x);
     int d = dim_or_fail("select", x, dim, MAX(x->ndim, 1));
     if (d < 0) return NULL;
     int64_t size = x->ndim ? x->shape[d] : 0, at = index < 0 ? index + size : index;
@@ -393,7 +393,7 @@ det_tensor *det_select(det_tensor *x, int dim, int64_t index)
 
 int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_out)
 {
-    if (!x || tape_failed()) return DET_ESTATE;
+    if (!x || sticky_failed()) return DET_ESTATE;
     int d = dim_or_fail("split", x, dim, MAX(x->ndim, 1));
     if (d < 0) return DET_ESHAPE;
     int64_t total = x->ndim ? x->shape[d] : 0;
@@ -406,7 +406,7 @@ int det_split(det_tensor *x, int64_t size, int dim, det_tensor **out, int max_ou
     for (int64_t at = 0; at < total; at += size)
         out[n++] = det_slice(x, d, at, MIN(at + size, total), 1);
     if (!n && max_out > 0) out[n++] = det_slice(x, d, 0, 0, 1); // nothing is one empty piece
-    return tape_failed() ? DET_ESTATE : n;
+    return sticky_failed() ? DET_ESTATE : n;
 }
 
 // --- expand

@@ -187,25 +187,25 @@ static bool source_fits(const struct write *w)
     else if (!broadcasts_to(w->from, w->to))
         det_raise(DET_ESHAPE, "%s: %s does not broadcast to %s", w->function, TENSOR_TEXT(w->from),
                   TENSOR_TEXT(w->to));
-    return !tape_failed();
+    return !sticky_failed();
 }
 
 // Whatever was recorded so far must have read the old content before it changes.
 static bool write_begin(struct write *w)
 {
     struct tape *tape = tape_get();
-    if (!w->to || tape_failed()) return false;
+    if (!w->to || sticky_failed()) return false;
     w->base = tensor_base(w->to);
     if (w->from && !tape->no_grad) view_renew(w->from);
     w->tracked = !tape->no_grad && dtype_is_float((det_dtype)w->to->dtype) &&
                  (w->base->requires_grad || (w->from && w->from->requires_grad));
-    if (tape_failed() || (w->tracked && !may_renew(w))) return false;
+    if (sticky_failed() || (w->tracked && !may_renew(w))) return false;
     tape_finish(tape);
     tensor_finish(w->to); // it may have been merged into another operation
     if (w->from) tensor_finish(w->from);
     // Nobody asks for results that were merged once the parameters move on.
-    if (!tape_failed() && !is_parameter(w->base)) finish_merged(tape, w->to->storage);
-    return !tape_failed();
+    if (!sticky_failed() && !is_parameter(w->base)) finish_merged(tape, w->to->storage);
+    return !sticky_failed();
 }
 
 static bool each_element_once(const struct write *w)

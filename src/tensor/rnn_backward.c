@@ -224,7 +224,7 @@ int rnn_backward(struct node *n)
     if (r->kind == RNN_LSTM) j.g_c = state_grad(n, r, RNN_OUT_C);
     j.g_gate = tensor_new(r->type, shape, 3);
     j.g_hidden = r->kind == RNN_GRU ? tensor_new(r->type, shape, 3) : tensor_ref(j.g_gate);
-    int rc = tape_failed() ? DET_ENOMEM : r->batch ? run_backward(n, &j) : 0;
+    int rc = sticky_failed() ? DET_ENOMEM : r->batch ? run_backward(n, &j) : 0;
     tensor_release(j.g_all);
     tensor_release(j.h0);
     tensor_release(j.c0);

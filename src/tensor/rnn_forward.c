@@ -168,7 +168,7 @@ int rnn_forward(struct node *n)
     if (r->kind == RNN_LSTM) j.c0 = rnn_state_input(n, r, RNN_IN_C0);
     if (r->kind == RNN_GRU) j.hidden_bias = hidden_bias(n, r);
     j.starts_at_zero = !node_in(n, RNN_IN_H0);
-    int rc = tape_failed() ? DET_ENOMEM : r->batch ? run_forward(n, &j) : 0;
+    int rc = sticky_failed() ? DET_ENOMEM : r->batch ? run_forward(n, &j) : 0;
     tensor_release(j.h0);
     tensor_release(j.c0);
     tensor_release(j.hidden_bias);

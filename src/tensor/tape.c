@@ -1,5 +1,4 @@
-// Unit tape.c: what a thread is doing: its scopes, its sticky error, its switches, its random
-// stream.
+// Unit tape.c: what a thread is doing: its scopes, its switches, its random stream.
 #include "tensor/node.h"
 
 #include "base/rng.h"
@@ -15,7 +14,6 @@ struct chunk {
     _Alignas(64) char bytes[];
 };
 
-THREAD_LOCAL int tape_code;
 THREAD_LOCAL struct tape *thread_tape;
 static pthread_key_t tape_key;
 static pthread_once_t tape_once = PTHREAD_ONCE_INIT;
@@ -38,6 +36,7 @@ static void tape_free(void *tape)
     free(t->warned);
     free(t);
     thread_tape = NULL;
+    sticky_finish = NULL;
 }
 
 static void tape_key_init(void)
@@ -50,6 +49,7 @@ struct tape *tape_new(void)
     pthread_once(&tape_once, tape_key_init);
     thread_tape = xcalloc(1, sizeof *thread_tape);
     pthread_setspecific(tape_key, thread_tape);
+    sticky_finish = tape_finish_all;
     return thread_tape;
 }
 
@@ -180,23 +180,6 @@ void tensor_free(det_tensor *t)
 
 // --- errors
 
-static void raise_v(int code, const char *prefix, const char *fmt, va_list args)
-{
-    if (tape_failed()) return; // the first one is the cause
-    struct tape *t = tape_get();
-    int n = snprintf(t->err.msg, sizeof t->err.msg, "%s", prefix);
-    vsnprintf(t->err.msg + n, sizeof t->err.msg - (size_t)n, fmt, args);
-    tape_code = t->err.code = code ? code : DET_EINVAL;
-}
-
-void det_raise(int code, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    raise_v(code, "", fmt, args);
-    va_end(args);
-}
-
 // "encoder.0.fc1", outermost first. Returns the number of characters written.
 static int origin_path(const struct origin *o, char *buf, int size)
 {
@@ -216,22 +199,8 @@ int node_fail(const struct node *n, int code, const char *fmt, ...)
         snprintf(prefix, sizeof prefix, "%s: ", n->op->name);
     va_list args;
     va_start(args, fmt);
-    raise_v(code, prefix, fmt, args);
+    sticky_raise(code, prefix, fmt, args);
     va_end(args);
-    return code;
-}
-
-int det_check(det_err *err)
-{
-    struct tape *t = tape_get();
-    tape_finish(t);
-    int code = tape_code;
-    if (!code) return det_ok(err);
-    if (err) *err = t->err;
-    do { // what was put off before the failure is wanted as much as what was not
-        tape_code = 0;
-        tape_finish(t);
-    } while (tape_code);
     return code;
 }
 

@@ -177,7 +177,7 @@ static int check_shape(det_dtype dtype, const int64_t *shape, int ndim)
         det_raise(DET_EINVAL, "shape is NULL");
     else if (count_elements(shape, ndim) < 0)
         det_raise(DET_ESHAPE, "shape %s is negative or too large", shape_text(shape, ndim));
-    return tape_failed();
+    return sticky_failed();
 }
 
 int node_out_strided(struct node *n, det_dtype dtype, const int64_t *shape, const int64_t *stride,
@@ -228,7 +228,7 @@ int node_allocate(struct node *n)
 
 det_tensor *det_empty(det_dtype dtype, const int64_t *shape, int ndim)
 {
-    if (tape_failed() || check_shape(dtype, shape, ndim)) return NULL;
+    if (sticky_failed() || check_shape(dtype, shape, ndim)) return NULL;
     det_tensor *t = tensor_new(dtype, shape, ndim);
     if (t) tape_own(tape_get(), t);
     return t;
@@ -285,12 +285,12 @@ det_tensor *det_from(det_dtype dtype, const int64_t *shape, int ndim, const void
         else
             det_raise(DET_EINVAL, "det_from: data is NULL");
     }
-    return tape_failed() ? NULL : t;
+    return sticky_failed() ? NULL : t;
 }
 
 det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *data)
 {
-    if (tape_failed() || check_shape(dtype, shape, ndim)) return NULL;
+    if (sticky_failed() || check_shape(dtype, shape, ndim)) return NULL;
     det_tensor *t = describe(dtype, shape, ndim, count_elements(shape, ndim));
     t->storage = storage_borrow(data, (size_t)t->numel * dtype_size(dtype));
     t->data = data;
@@ -299,7 +299,7 @@ det_tensor *det_borrow(det_dtype dtype, const int64_t *shape, int ndim, void *da
         det_raise(DET_ENOMEM, "det_borrow: no memory");
     else if (!data && t->numel)
         det_raise(DET_EINVAL, "det_borrow: data is NULL");
-    return tape_failed() ? NULL : t;
+    return sticky_failed() ? NULL : t;
 }
 
 det_tensor *det_arange(det_dtype dtype, double start, double end, double step)
@@ -410,9 +410,9 @@ det_tensor *tensor_converted(det_tensor *t, det_dtype dtype, enum tensor_order o
 
 const void *det_data(det_tensor *t)
 {
-    if (!t || tape_failed()) return NULL;
+    if (!t || sticky_failed()) return NULL;
     tensor_finish(t);
-    if (tape_failed()) return NULL;
+    if (sticky_failed()) return NULL;
     det_tensor *c = tensor_row_major(t);
     if (!c) return NULL;
     if (c == t)
@@ -424,7 +424,7 @@ const void *det_data(det_tensor *t)
 
 static const void *data_of_type(det_tensor *t, det_dtype want, const char *function)
 {
-    if (t && t->dtype != want && !tape_failed())
+    if (t && t->dtype != want && !sticky_failed())
         det_raise(DET_EDTYPE, "%s of a tensor of type %s", function,
                   det_dtype_name((det_dtype)t->dtype));
     return det_data(t);
@@ -442,7 +442,7 @@ const int64_t *det_data_i64(det_tensor *t)
 
 double det_item(det_tensor *t)
 {
-    if (!t || tape_failed()) return NAN;
+    if (!t || sticky_failed()) return NAN;
     if (t->numel != 1) {
         det_raise(DET_ESHAPE, "det_item: a tensor %s is not a single number", TENSOR_TEXT(t));
         return NAN;

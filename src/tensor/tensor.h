@@ -2,7 +2,8 @@
 #pragma once
 
 #include "base/mem.h"
-#include "det/value.h"
+#include "det/tensor.h"
+#include "value/value.h"
 
 // det_dtype_size and det_dtype_is_float for types that are known to be some.
 static inline size_t dtype_size(det_dtype dtype)
@@ -31,13 +32,6 @@ struct origin {
 
 // Operations of this thread are made on behalf of origin from now on. Returns the previous one.
 const struct origin *tape_set_origin(const struct origin *origin);
-
-// The code of this thread's first failure that nobody has fetched with det_check yet; 0: none.
-extern THREAD_LOCAL int tape_code;
-static inline bool tape_failed(void)
-{
-    return tape_code != 0;
-}
 
 // Says what is allowed and rarely meant, once per place (NULL: once per text) and thread: to the
 // thread's handler, or stderr.

@@ -21,7 +21,7 @@ static int reduce(void *user, float *grads, int64_t n)
 // A rank with an error does not take part: the others hear of it when it gives up.
 int ranks_mean_grads(det_optimizer *opt, struct dist *ranks, det_err *err)
 {
-    if (tape_failed()) return 0;
+    if (sticky_failed()) return 0;
     struct reduction r = {ranks, err};
     return optim_visit_grads(opt, reduce, &r);
 }

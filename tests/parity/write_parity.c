@@ -175,7 +175,7 @@ static void read_args(const det_value *list, struct call *c)
 static det_value *outcome(void)
 {
     det_err err = {0};
-    if (tape_failed()) det_check(&err);
+    if (sticky_failed()) det_check(&err);
     return det_value_str(err.msg);
 }
 
@@ -194,7 +194,7 @@ static det_value *content(det_tensor *t)
 {
     if (!t) return det_value_none();
     det_data(t);
-    return tape_failed() ? outcome() : det_value_tensor(t);
+    return sticky_failed() ? outcome() : det_value_tensor(t);
 }
 
 static det_value *answer(const det_value *program)

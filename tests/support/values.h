@@ -3,7 +3,7 @@
 
 #include "support/test.h"
 
-#include "det/value.h"
+#include "det/tensor.h"
 #include <string.h>
 
 static inline bool tensors_equal(det_tensor *a, det_tensor *b)

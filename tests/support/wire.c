@@ -68,6 +68,8 @@ void wire_write(FILE *out, const det_value *v)
     case DET_KIND_TENSOR:
         write_tensor(out, det_value_as_tensor(v));
         break;
+    case DET_KIND_OBJECT: // of another engine
+        break;
     case DET_KIND_LIST:
         write_items(out, v, 'L');
         break;

@@ -2,7 +2,7 @@
 // value, raw bytes behind strings and tensors; the other end is wire.py in tests/parity.
 #pragma once
 
-#include "det/value.h"
+#include "det/tensor.h"
 #include <stdio.h>
 
 void wire_write(FILE *out, const det_value *v);

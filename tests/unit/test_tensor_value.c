@@ -1,50 +1,7 @@
-#include "det/value.h"
+// Tensors in trees.
+#include "det/tensor.h"
 #include "support/test.h"
-#include <stdio.h>
-
-static void test_value__finds_every_key_of_a_large_dict(void **state)
-{
-    (void)state;
-    enum { N = 20000 };
-    det_value *d = det_value_dict();
-    char key[32];
-    for (int i = 0; i < N; i++) {
-        snprintf(key, sizeof key, "layer%d.weight", i);
-        det_value_set(d, key, det_value_int(i));
-        det_value_set_int(d, i, det_value_int(-i));
-    }
-    assert_int_equal(det_value_len(d), 2 * N);
-    for (int i = 0; i < N; i++) {
-        int64_t number;
-        snprintf(key, sizeof key, "layer%d.weight", i);
-        assert_int_equal(det_value_as_int(det_value_get(d, key), &number, NULL), 0);
-        assert_int_equal(number, i);
-        assert_int_equal(det_value_as_int(det_value_get_int(d, i), &number, NULL), 0);
-        assert_int_equal(number, -i);
-    }
-    assert_null(det_value_get(d, "layer20000.weight"));
-    assert_null(det_value_get_int(d, N));
-    det_value_free(d);
-}
-
-static void test_value__keeps_the_order_of_insertion(void **state)
-{
-    (void)state;
-    det_value *d = det_value_dict();
-    char key[16];
-    for (int i = 0; i < 100; i++) {
-        snprintf(key, sizeof key, "%d", (i * 37) % 100);
-        det_value_set(d, key, det_value_int(i));
-    }
-    det_value_set(d, "74", det_value_str("replaced"));
-    assert_int_equal(det_value_len(d), 100);
-    for (int i = 0; i < 100; i++) {
-        snprintf(key, sizeof key, "%d", (i * 37) % 100);
-        assert_string_equal(det_value_key(d, i, NULL), key);
-    }
-    assert_int_equal(det_value_kind(det_value_at(d, 2)), DET_KIND_STR);
-    det_value_free(d);
-}
+#include "tensor/tensor.h"
 
 // Containers are new, tensors the same.
 static void test_value__is_copied_as_a_tree(void **state)
@@ -74,6 +31,22 @@ static void test_value__is_copied_as_a_tree(void **state)
     det_scope_end();
 }
 
-RUN_TESTS(cmocka_unit_test(test_value__finds_every_key_of_a_large_dict),
-          cmocka_unit_test(test_value__keeps_the_order_of_insertion),
-          cmocka_unit_test(test_value__is_copied_as_a_tree))
+// Another object than a tensor is shared, not cloned.
+static void test_value__clones_tensors(void **state)
+{
+    (void)state;
+    det_scope_begin();
+    det_tensor *t = det_scalar(3);
+    det_value *list = det_value_list();
+    det_value_push(list, det_value_tensor(t));
+    det_value *copy = value_clone(list);
+    det_tensor *cloned = det_value_as_tensor(det_value_at(copy, 0));
+    assert_ptr_not_equal(cloned, t);
+    assert_true(det_item(cloned) == 3);
+    det_value_free(list);
+    det_value_free(copy);
+    det_scope_end();
+}
+
+RUN_TESTS(cmocka_unit_test(test_value__is_copied_as_a_tree),
+          cmocka_unit_test(test_value__clones_tensors))
