@@ -42,7 +42,8 @@ DET_API det_value *det_value_list(void);
 DET_API det_value *det_value_tuple(void);
 DET_API det_value *det_value_dict(void);
 DET_API void det_value_free(det_value *v);
-DET_API det_value *det_value_copy(const det_value *v); // of the tree; tensors and objects are shared
+DET_API det_value *det_value_copy(
+    const det_value *v); // of the tree; tensors and objects are shared
 
 // Appends to a list or tuple; sets a key of a dict (replacing an old value). item is handed over,
 // also on failure; a NULL item is ignored. Returns item.

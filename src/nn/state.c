@@ -150,7 +150,8 @@ int det_module_load_state_dict(det_module *m, const det_value *state, bool stric
     if (det_value_kind(state) != DET_KIND_DICT)
         return det_fail(err, DET_EINVAL, "load_state_dict: wants a dict, got %s",
                         det_kind_name(det_value_kind(state)));
-    if (sticky_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
+    if (sticky_failed())
+        return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
     struct entry_list l = entries_of(m);
     struct complaints c = {BUF_INIT(DET_ERR_MSG_MAX - 64), N_COMPLAINTS};
     if (strict) find_missing(&l, state, &c);

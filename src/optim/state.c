@@ -156,7 +156,8 @@ static int load_all(det_optimizer *opt, const det_value *saved, bool commit, det
 int det_optim_load_state_dict(det_optimizer *opt, const det_value *state, det_err *err)
 {
     if (!opt) return det_fail(err, DET_EINVAL, "load_state_dict: the optimizer is NULL");
-    if (sticky_failed()) return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
+    if (sticky_failed())
+        return det_fail(err, DET_ESTATE, "load_state_dict: an earlier error waits");
     det_err why = {0};
     int rc = load_all(opt, state, false, &why);
     if (!rc) {

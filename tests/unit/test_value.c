@@ -65,8 +65,10 @@ static void thing_release(void *object)
     ((struct thing *)object)->refs--;
 }
 
-static const struct object_type thing_type = {"thing", DET_KIND_OBJECT, thing_retain, thing_release};
-static const struct object_type other_type = {"other", DET_KIND_OBJECT, thing_retain, thing_release};
+static const struct object_type thing_type = {"thing", DET_KIND_OBJECT, thing_retain,
+                                              thing_release};
+static const struct object_type other_type = {"other", DET_KIND_OBJECT, thing_retain,
+                                              thing_release};
 
 static void test_value__holds_an_object_by_reference(void **state)
 {
