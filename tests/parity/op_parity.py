@@ -310,7 +310,7 @@ def public_functions():
     ops, tensor = ((ROOT / 'include/det' / name).read_text() for name in ('ops.h', 'tensor.h'))
     names = set(re.findall(r'DET_API[^;(]*?\bdet_(\w+)\(', ops)) | set(re.findall(r'\bF\((\w+)\)', ops))
     names |= set(re.findall(r'DET_API det_tensor \*det_(\w+)\(', tensor)) | set(re.findall(r'\bdet_(\w+_)\(', tensor))
-    return {name.removesuffix('_with') for name in names if not name.endswith('##')} - {'ref', 'name', ''}
+    return {name.removesuffix('_with') for name in names if not name.endswith('##')} - {'ref', 'name', 'value_as_tensor', ''}
 
 
 def missing_entries(program):
