@@ -179,7 +179,9 @@ static int run_fork(const struct call *call)
     const struct doc *old = remote_get(&r, "/experiments/%s", remote_segment(&r, call->args[0]));
     const struct doc *row = doc_find(old, "experiment"), *config = doc_find(old, "config");
     if (!row || !config) goto out;
-    s.source = arena_printf(&r.arena, "experiment %lld", (long long)doc_whole(row, "id"));
+    s.job = !strcmp(doc_text(row, "type"), "TYPE_GENERIC");
+    const char *what = s.job ? "job" : "experiment";
+    s.source = arena_printf(&r.arena, "%s %lld", what, (long long)doc_whole(row, "id"));
     s.doc = submission_copy(&r.arena, config, s.source);
     status = EXIT_USAGE;
     if (!submission_change(&r.arena, call, &s) || !submission_check(&r.arena, &s)) goto out;
@@ -187,10 +189,11 @@ static int run_fork(const struct call *call)
     const char *code = doc_text(row, "modelDefinition");
     const struct creation c = {.config = s.text,
                                .code = *code ? code : NULL,
+                               .type = doc_text(row, "type"),
                                .parent = doc_whole(row, "id"),
                                .paused = call_option(call, "paused")};
     const struct doc *answer = create(&r, &c);
-    if (answer) status = after_creation(&r, call, answer, "experiment");
+    if (answer) status = after_creation(&r, call, answer, what);
 out:
     remote_close(&r);
     return status;

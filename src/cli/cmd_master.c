@@ -181,7 +181,7 @@ static int run(const struct call *call, struct arena *arena, const char *dir)
 static int run_master(const struct call *call)
 {
     struct arena arena = ARENA_INIT;
-    const char *given = call_option(call, "data"), *dir = given ? given : home_dir(&arena);
+    const char *given = call_option(call, "data"), *dir = given ? given : home_default(&arena);
     int status = EXIT_FAILED;
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
     if (!dir)

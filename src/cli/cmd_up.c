@@ -25,13 +25,35 @@ static void hand_on(const struct call *call, struct arena *arena, const char **o
     }
 }
 
+// What --data says, or else what is usual: not where another master was started last.
+static void set_home(const char *data, struct arena *arena)
+{
+    const char *usual = home_default(arena);
+    if (data || usual) setenv("DET_HOME", data ? data : usual, 1);
+}
+
+// Whoever comes after us looks for the master that was started last; data NULL: where it usually is.
+static bool tell_others(const char *data, const char *told)
+{
+    det_err err;
+    if (!told && home_choose(data, &err)) {
+        print_error("%s", err.msg);
+        return false;
+    }
+    if (told && data && strcmp(told, data))
+        say("Other commands look in $DET_HOME. For this one, say: export DET_HOME=", data);
+    return true;
+}
+
 static int run_up(const struct call *call)
 {
     const char *options[2 * CALL_MAX_OPTIONS + 1] = {NULL};
     char url[1024];
     struct arena arena = ARENA_INIT;
     int status = EXIT_OK;
-    if (call_option(call, "data")) setenv("DET_HOME", call_option(call, "data"), 1);
+    const char *data = call_option(call, "data"), *told = getenv("DET_HOME");
+    told = told && *told ? arena_strdup(&arena, told) : NULL;
+    set_home(data, &arena);
     hand_on(call, &arena, options);
     const char *file = call_option(call, "config");
     if (own_master_answers(url, sizeof url))
@@ -44,6 +66,7 @@ static int run_up(const struct call *call)
         say("The master is at ", url);
     // One that the master has refused is not remembered.
     if (status == EXIT_OK && file && !own_master_keep_config(file)) status = EXIT_FAILED;
+    if (status == EXIT_OK && !tell_others(data, told)) status = EXIT_FAILED;
     arena_done(&arena);
     return status;
 }
@@ -53,14 +76,21 @@ static int run_down(const struct call *call)
     struct arena arena = ARENA_INIT;
     char url[1024];
     int status = EXIT_OK;
-    if (call_option(call, "data")) setenv("DET_HOME", call_option(call, "data"), 1);
+    const char *data = call_option(call, "data"), *usual = home_default(&arena);
+    const char *home = data ? data : home_dir(&arena);
+    bool is_usual = home && usual && !strcmp(home, usual);
+    if (home) setenv("DET_HOME", home, 1);
     pid_t pid = (pid_t)doc_whole(home_master(&arena), "pid");
-    if (pid <= 0 || !own_master_answers(url, sizeof url)) // the number may be somebody else's now
+    if (pid <= 0 || !own_master_answers(url, sizeof url)) { // the number may be somebody else's now
         say("No master is running.", "");
-    else if (own_master_stop(pid))
-        say("The master is stopped. Tasks that were running go on; 'det up' finds them again.", "");
-    else
+    } else if (own_master_stop(pid)) {
+        say("The master is stopped. Tasks that were running go on; ",
+            arena_printf(&arena, "'det up%s%s' finds them again.", is_usual ? "" : " --data ",
+                         is_usual ? "" : home));
+    } else {
         status = EXIT_FAILED;
+    }
+    if (status == EXIT_OK && home) home_forget(home);
     arena_done(&arena);
     return status;
 }

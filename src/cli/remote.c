@@ -5,9 +5,11 @@
 #include "doc/json.h"
 #include "sys/fs.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_FILE = 1 << 20 };
 
@@ -24,12 +26,95 @@ int64_t doc_whole(const struct doc *map, const char *key)
     return d && doc_integer(d, &value) ? value : 0;
 }
 
-const char *home_dir(struct arena *arena)
+// --- files of the user
+
+// A file in the user's folder of settings. NULL: there is no such folder.
+static const char *settings_path(struct arena *arena, const char *name)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *user = getenv("HOME");
+    if (xdg && *xdg) return arena_printf(arena, "%s/det/%s", xdg, name);
+    return user ? arena_printf(arena, "%s/.config/det/%s", user, name) : NULL;
+}
+
+static int make_parent(struct arena *arena, const char *path, det_err *err)
+{
+    char *dir = arena_strdup(arena, path);
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(dir, 0700) && errno != EEXIST) return fs_fail(err, "make the folder", dir);
+        *slash = '/';
+    }
+    return 0;
+}
+
+// Only the user can read it.
+static int write_settings(struct arena *arena, const char *path, struct str text, det_err *err)
+{
+    struct fs_writer file = FS_WRITER_INIT;
+    mode_t mask = umask(077);
+    int rc = make_parent(arena, path, err);
+    if (!rc) rc = fs_writer_open(&file, path, err);
+    if (!rc) rc = fs_writer_add(&file, text.ptr, text.len, err);
+    if (!rc) rc = fs_writer_commit(&file, err);
+    fs_writer_close(&file);
+    umask(mask);
+    return rc;
+}
+
+// --- where a master keeps everything
+
+const char *home_default(struct arena *arena)
 {
     const char *home = getenv("DET_HOME"), *xdg = getenv("XDG_DATA_HOME"), *user = getenv("HOME");
     if (home && *home) return home;
     if (xdg && *xdg) return arena_printf(arena, "%s/det", xdg);
     return user ? arena_printf(arena, "%s/.local/share/det", user) : NULL;
+}
+
+// A line with the directory of the master that 'det up --data' started last.
+static const char elsewhere[] = "data-dir";
+
+static const char *chosen_home(struct arena *arena)
+{
+    const char *path = settings_path(arena, elsewhere), *dir = NULL;
+    struct buf text = BUF_INIT(MAX_FILE);
+    if (path && !fs_read(path, &text, NULL) && text.len > 1)
+        dir = arena_strndup(arena, text.ptr, strcspn(buf_str(&text).ptr, "\n"));
+    buf_done(&text);
+    return dir;
+}
+
+const char *home_dir(struct arena *arena)
+{
+    const char *home = getenv("DET_HOME"), *chosen = home && *home ? NULL : chosen_home(arena);
+    return chosen ? chosen : home_default(arena);
+}
+
+void home_forget(const char *dir)
+{
+    struct arena arena = ARENA_INIT;
+    const char *chosen = chosen_home(&arena), *path = settings_path(&arena, elsewhere);
+    char full[PATH_MAX];
+    if (chosen && realpath(dir, full) && !strcmp(chosen, full)) unlink(path);
+    arena_done(&arena);
+}
+
+int home_choose(const char *dir, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    const char *path = settings_path(&arena, elsewhere);
+    char full[PATH_MAX];
+    int rc = 0;
+    if (!path)
+        rc = dir ? det_fail(err, DET_ESTATE, "there is no place for settings: set HOME") : 0;
+    else if (!dir)
+        rc = unlink(path) && errno != ENOENT && errno != ENOTDIR ? fs_fail(err, "remove", path) : 0;
+    else if (!realpath(dir, full))
+        rc = fs_fail(err, "open", dir);
+    else
+        rc = write_settings(&arena, path, str_from(arena_printf(&arena, "%s\n", full)), err);
+    arena_done(&arena);
+    return rc;
 }
 
 // A small JSON file of ours. NULL if it is not there or not what it should be.
@@ -55,32 +140,14 @@ const struct doc *home_master(struct arena *arena)
 
 // --- tokens
 
-static const char *login_path(struct arena *arena)
-{
-    const char *xdg = getenv("XDG_CONFIG_HOME"), *user = getenv("HOME");
-    if (xdg && *xdg) return arena_printf(arena, "%s/det/login.json", xdg);
-    return user ? arena_printf(arena, "%s/.config/det/login.json", user) : NULL;
-}
-
-static int make_parent(struct arena *arena, const char *path, det_err *err)
-{
-    char *dir = arena_strdup(arena, path);
-    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        if (mkdir(dir, 0700) && errno != EEXIST) return fs_fail(err, "make the folder", dir);
-        *slash = '/';
-    }
-    return 0;
-}
+static const char login_name[] = "login.json";
 
 int login_keep(const char *url, const char *token, det_err *err)
 {
     struct arena arena = ARENA_INIT;
-    const char *path = login_path(&arena);
+    const char *path = settings_path(&arena, login_name);
     struct buf out = BUF_INIT(MAX_FILE);
-    int rc = path ? make_parent(&arena, path, err)
-                  : det_fail(err, DET_ESTATE, "there is no place for the token: set HOME");
-    const struct doc *old = rc ? NULL : read_json(&arena, path);
+    const struct doc *old = path ? read_json(&arena, path) : NULL;
     struct json_writer w;
     json_init(&w, &out, 2);
     json_open_map(&w);
@@ -95,13 +162,8 @@ int login_keep(const char *url, const char *token, det_err *err)
     }
     json_close(&w);
     buf_addc(&out, '\n');
-    mode_t mask = umask(077);
-    struct fs_writer file = FS_WRITER_INIT;
-    if (!rc) rc = fs_writer_open(&file, path, err);
-    if (!rc) rc = fs_writer_add(&file, out.ptr, out.len, err);
-    if (!rc) rc = fs_writer_commit(&file, err);
-    fs_writer_close(&file);
-    umask(mask);
+    int rc = path ? write_settings(&arena, path, buf_str(&out), err)
+                  : det_fail(err, DET_ESTATE, "there is no place for the token: set HOME");
     buf_done(&out);
     arena_done(&arena);
     return rc;
@@ -121,7 +183,7 @@ bool remote_open(struct remote *r, const struct call *call)
 {
     const char *noun = call->command->noun;
     *r = (struct remote){.arena = ARENA_INIT, .about_job = noun && !strcmp(noun, "job")};
-    const char *login = login_path(&r->arena), *token = NULL;
+    const char *login = settings_path(&r->arena, login_name), *token = NULL;
     const struct doc *local = home_master(&r->arena);
     r->url = call_option(call, "master");
     if (!r->url) r->url = http_master_address();

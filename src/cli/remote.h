@@ -43,9 +43,15 @@ bool remote_download(struct remote *r, const char *api_path, const char *file);
 // text as one segment of a path; lives in the arena.
 const char *remote_segment(struct remote *r, const char *text);
 
-// Where the user's data, and that of the master they start, is: $DET_HOME, $XDG_DATA_HOME/det or
-// ~/.local/share/det. NULL if none of these is set.
+// Where a master that the user starts keeps everything unless told otherwise: $DET_HOME,
+// $XDG_DATA_HOME/det or ~/.local/share/det. NULL if none of these is set.
+const char *home_default(struct arena *arena);
+
+// Where the one that the user started last does: $DET_HOME, or what home_choose() was told, or the
+// default.
 const char *home_dir(struct arena *arena);
+int home_choose(const char *dir, det_err *err); // NULL: the default
+void home_forget(const char *dir);              // if it is the chosen one
 
 // {"url", "token", "pid"}, and "cert", "certName" with TLS, of the master that the user started on
 // this machine; NULL: none is known.

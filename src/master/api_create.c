@@ -65,7 +65,9 @@ struct create_body {
     struct opt_int parent_id;
 };
 
-static const char *const kind_names[] = {"TYPE_EXPERIMENT", "TYPE_GENERIC", NULL};
+// What is not said is what the parent is, or else a search.
+enum { KIND_NOT_SAID, KIND_SEARCH, KIND_GENERIC };
+static const char *const kind_names[] = {"", "TYPE_EXPERIMENT", "TYPE_GENERIC", NULL};
 
 #define F(kind, member, ...) \
     .type = kind, .offset = offsetof(struct create_body, member), __VA_ARGS__
@@ -75,8 +77,8 @@ static const struct field create_fields[] = {
     {.name = "code", F(FIELD_STR, code, .help = "Name of uploaded code.")},
     {.name = "template", F(FIELD_STR, template_name, .help = "Name of a template.")},
     {.name = "type",
-     F(FIELD_ENUM, kind, .values = kind_names, .def = "TYPE_EXPERIMENT",
-       .help = "A search, or a generic job.")},
+     F(FIELD_ENUM, kind, .values = kind_names,
+       .help = "A search, or a generic job. Without it, what the parent is; or a search.")},
     {.name = "activate", F(FIELD_BOOL, activate, .def = "true", .help = "Start at once.")},
     {.name = "validateOnly", F(FIELD_BOOL, validate_only, .help = "Only check.")},
     {.name = "parentId", F(FIELD_OPT_INT, parent_id, .help = "The experiment it is a fork of.")},
@@ -190,6 +192,7 @@ static int read_parent(struct http_request *req, struct create_input *in, det_er
         if (!rc) rc = db_config_find(req->reader, id, req->arena, &complete, &original, err);
         if (rc) return rc;
         owns = viewer_owns(&in->viewer, row.user_id);
+        if (body->kind == KIND_NOT_SAID) in->kind = row.kind;
     }
     return hidden_fill(req->arena, owns ? &complete : NULL, &in->config, err);
 }
@@ -203,7 +206,7 @@ static int read_experiment(struct http_request *req, det_err *err)
     x->in = (struct create_input){
         .config = str_from(body->config),
         .code = body->code,
-        .kind = (enum experiment_kind)body->kind,
+        .kind = body->kind == KIND_GENERIC ? EXPERIMENT_GENERIC : EXPERIMENT_SEARCH,
         .viewer = auth_viewer(req),
     };
     int rc = 0;

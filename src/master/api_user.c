@@ -7,6 +7,7 @@
 #include "master/browser.h"
 #include "master/feed.h"
 #include "master/isolation.h"
+#include "master/local.h"
 #include "master/throttle.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -172,6 +173,7 @@ static int post_logout(struct http_request *req, det_err *err)
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     session_end(m, identity_of(req)->hash, tx);
+    if (identity_of(req)->is_local) local_renew(m);
     if (identity_of(req)->is_browser) browser_forget_cookie(req);
     return api_finish(req, tx, 0, NULL);
 }
@@ -312,6 +314,7 @@ static void save_account(void *ctx)
     db_user_save(tx, &a->row);
     if (a->password) db_password_save(tx, a->row.id, a->hash);
     if (a->password || !a->row.active) sessions_end_of_user(m, a->row.id, tx);
+    if (a->row.id == LOCAL_USER_ID) local_renew(m);
     db_tx_submit(tx, on_account, a);
 }
 
@@ -361,6 +364,11 @@ static int patch_user(struct http_request *req, det_err *err)
     a->row.id = user->id;
     if ((body->admin || body->active || body->username) && !who->user.admin)
         return det_fail(err, DET_EDENIED, "only an administrator may change this");
+    if (user->id == LOCAL_USER_ID && (body->admin == TRI_FALSE || body->active == TRI_FALSE))
+        return det_fail(err, DET_EINVAL,
+                        "user '%s' stays active and an administrator: whoever starts the master "
+                        "comes in as this user",
+                        user->username);
     rc = check_names(body, err);
     if (rc) return rc;
     a->changes = body;

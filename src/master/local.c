@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ADMIN_ID = 1 };
-
 // A change that the start of the master waits for.
 struct outcome {
     int code;
@@ -37,15 +35,15 @@ static int run(struct db *db, struct db_tx *tx, det_err *err)
 int local_first_user(struct master *m, struct db_reader *r, det_err *err)
 {
     struct user row;
-    if (!db_user_find(r, ADMIN_ID, &m->arena, &row, err)) return 0;
+    if (!db_user_find(r, LOCAL_USER_ID, &m->arena, &row, err)) return 0;
     struct db_tx *tx = db_tx_new(m->db);
-    row = (struct user){.id = ADMIN_ID,
+    row = (struct user){.id = LOCAL_USER_ID,
                         .username = "admin",
                         .admin = true,
                         .active = true,
                         .modified_us = clock_unix_us()};
     db_user_save(tx, &row);
-    m->next_user = ADMIN_ID + 1;
+    m->next_user = LOCAL_USER_ID + 1;
     return run(m->db, tx, err);
 }
 
@@ -115,17 +113,43 @@ static void write_late(void *ctx, int code, const det_err *why)
     free(f);
 }
 
+static void announce_later(struct master *m, const char *token, struct db_tx *tx)
+{
+    struct late_file *f = xmalloc(sizeof *f);
+    *f = (struct late_file){m, token};
+    db_tx_submit_must(tx, write_late, f);
+}
+
+static const char *new_token(struct master *m, struct db_tx *tx)
+{
+    const char *token = auth_new_session(m, LOCAL_USER_ID, 0, &m->arena, tx);
+    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+    return token;
+}
+
+void local_renew(struct master *m)
+{
+    struct live_allocation *a;
+    struct db_tx *tx;
+    if (session_find(m, (struct str){(const char *)m->local_hash, sizeof m->local_hash}, &a))
+        return;
+    tx = db_tx_new(m->db);
+    announce_later(m, new_token(m, tx), tx);
+}
+
 // A token that is announced is good, hence in the database. That may take as long as its check.
 int local_announce(struct master *m, det_err *err)
 {
     const char *token = old_token(m, path_of(m));
-    struct db_tx *tx = token ? NULL : db_tx_new(m->db);
-    if (!token) token = auth_new_session(m, ADMIN_ID, 0, &m->arena, tx);
-    memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+    struct db_tx *tx = NULL;
+    if (token) {
+        memcpy(m->local_hash, auth_hash(m, token, &m->arena).ptr, sizeof m->local_hash);
+    } else {
+        tx = db_tx_new(m->db);
+        token = new_token(m, tx);
+    }
     if (tx && db_is_checking(m->db)) {
-        struct late_file *f = xmalloc(sizeof *f);
-        *f = (struct late_file){m, token};
-        db_tx_submit_must(tx, write_late, f);
+        announce_later(m, token, tx);
         return 0;
     }
     int rc = tx ? run(m->db, tx, err) : 0;

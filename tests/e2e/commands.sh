@@ -368,3 +368,50 @@ expect_status 0
 expect_out "by the master that runs"
 run "$det" experiment list
 expect_status 0 # it goes on running
+
+# --- a job is forked as a job
+
+printf 'entrypoint: "echo a job"\n' >job.yaml
+run "$det" job run job.yaml -f
+expect_status 0
+number=$(sed -n 's/^Created job \([0-9]*\)$/\1/p' out)
+run "$det" experiment fork "$number" -f
+expect_status 0
+expect_out "Created job $((number + 1))"
+expect_out "a job"
+run "$det" experiment list --csv
+expect_out_without "STATE_ERROR,job"
+run "$det" down
+
+# --- in a directory of one's own: commands that follow find the master that was started last
+
+unset DET_HOME
+export HOME="$tmp/user" XDG_CONFIG_HOME="$tmp/user/config"
+mkdir "$HOME"
+trap '"$det" down >/dev/null 2>&1 || true; "$det" down >/dev/null 2>&1 || true; rm -rf "$tmp"' EXIT
+run "$det" up --port 0 --data mine
+expect_status 0
+[ -f mine/master.json ] || fail "the data should be in the directory"
+cd /
+run "$det" experiment list
+expect_status 0
+run "$det" down
+expect_out "'det up --data $tmp/mine' finds them again."
+run "$det" experiment list
+expect_status 1
+expect_err "no master is known"
+cd "$tmp"
+run "$det" up --port 0 --data mine
+run "$det" up --port 0
+expect_out "The master is at "
+[ -f "$HOME/.local/share/det/master.json" ] || fail "without --data it should be the usual place"
+run "$det" experiment create code/const.yaml code -f
+expect_status 0
+run "$det" down
+expect_out "'det up' finds them again."
+run "$det" down --data mine
+expect_out "The master is stopped."
+run env DET_HOME="$tmp/told" "$det" up --port 0 --data mine
+expect_out "export DET_HOME=mine"
+run env DET_HOME="$tmp/told" "$det" down --data mine
+expect_out "The master is stopped."
