@@ -116,6 +116,7 @@ static const struct column job_columns[] = {
     {"WEIGHT", "weight", .as = SHOW_PLAIN, .drop = 3},
     {"SLOTS", "allocatedSlots", .as = SHOW_PLAIN},
     {"WANTED", "requestedSlots", .as = SHOW_PLAIN},
+    {"POOL", "resourcePool", .as = SHOW_PLAIN, .drop = 3},
     {"SUBMITTED", "submissionTime", .as = SHOW_TIME, .drop = 2},
     {"WAITS BECAUSE IT", "waiting", .as = SHOW_PLAIN, .cut = true},
     {"JOB", "jobId", .as = SHOW_PLAIN, .drop = 4},
@@ -123,10 +124,21 @@ static const struct column job_columns[] = {
 
 static const struct column slot_columns[] = {
     {"SLOT", "id", .as = SHOW_PLAIN},
+    {"POOL", "resourcePool", .as = SHOW_PLAIN},
     {"DEVICE", "device", .as = SHOW_PLAIN},
     {"ENABLED", "enabled", .as = SHOW_PLAIN},
     {"TRIAL", "trialId", .as = SHOW_PLAIN},
     {"ALLOCATION", "allocationId", .as = SHOW_PLAIN, .cut = true},
+};
+
+static const struct column pool_columns[] = {
+    {"POOL", "name", .as = SHOW_PLAIN},
+    {"DEFAULT", "default", .as = SHOW_PLAIN},
+    {"SLOTS", "slots", .as = SHOW_PLAIN},
+    {"IN USE", "slotsInUse", .as = SHOW_PLAIN},
+    {"WAITING", "waiting", .as = SHOW_PLAIN},
+    {"SCHEDULER", "scheduler", .as = SHOW_PLAIN},
+    {"DESCRIPTION", "description", .as = SHOW_PLAIN, .cut = true},
 };
 
 static const struct column user_columns[] = {
@@ -251,6 +263,10 @@ static const struct view views[] = {
      .path = "/jobs", .member = "jobs", COLUMNS(job_columns)},
     {VIEW(view_options, "slot", "list", "", 0, "Lists slots and what has them.", "det slot list"),
      .path = "/slots", .member = "slots", COLUMNS(slot_columns)},
+    {VIEW(view_options, "resource-pool", "list", "", 0,
+          "Lists the pools of slots, how much of them is in use, and how many trials wait.",
+          "det resource-pool list"),
+     .path = "/resource-pools", .member = "resourcePools", COLUMNS(pool_columns)},
     {VIEW(view_options, "user", "list", "", 0, "Lists users.", "det user list"), .path = "/users",
      .member = "users", COLUMNS(user_columns)},
     {VIEW(view_options, "user", "whoami", "", 0, "Shows who the master takes you for.",

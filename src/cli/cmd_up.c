@@ -32,7 +32,8 @@ static void set_home(const char *data, struct arena *arena)
     if (data || usual) setenv("DET_HOME", data ? data : usual, 1);
 }
 
-// Whoever comes after us looks for the master that was started last; data NULL: where it usually is.
+// Whoever comes after us looks for the master that was started last; data NULL: where it usually
+// is.
 static bool tell_others(const char *data, const char *told)
 {
     det_err err;

@@ -337,6 +337,25 @@ enum isolation_choice {
     ISOLATION_USERS,
 };
 
+enum scheduler_type { SCHEDULER_PRIORITY, SCHEDULER_FAIR_SHARE, SCHEDULER_ROUND_ROBIN };
+
+struct scheduler_config {
+    enum scheduler_type type;
+    bool preemption;          // with SCHEDULER_PRIORITY
+    int64_t default_priority; // 1 (first) .. 99
+};
+
+enum pool_kind { POOL_LOCAL }; // slots of the machine of the master
+
+// Slots that work is put on.
+struct pool_config {
+    enum pool_kind kind;
+    const char *name, *description;
+    struct scheduler_config scheduler;
+    int64_t max_aux_tasks;     // tasks without slots, at a time
+    LIST_OF(int64_t) slot_ids; // none: those that no other pool has
+};
+
 struct master_config {
     const struct doc *doc; // what the file and the options say; for master_config_settings()
     const char *listen;
@@ -348,8 +367,16 @@ struct master_config {
     struct opt_int task_memory, task_processes; // limits of a task
     bool private;
     struct limits_config limits;
+    struct scheduler_config scheduler;        // of pools without one of their own
+    LIST_OF(struct pool_config) pools;        // at least one
+    const char *default_pool;                 // NULL: the first
+    struct storage_config checkpoint_storage; // of experiments without one of their own
+    struct opt_int log_retention_days;        // the same; -1, or not set: for ever
     const char *ui_dir;
 };
+
+// The part of the configuration that experiments have, too: what goes below theirs. NULL: nothing.
+const struct doc *master_config_defaults(struct arena *arena, const struct master_config *cfg);
 
 struct master_config_opts {
     const char *source;        // file name for messages

@@ -23,9 +23,9 @@ static const struct field seed_rows[] = {
 };
 static const struct field retention_rows[] = {
     {"log_retention_days", FIELD_OPT_INT, X(log_retention_days), FIELD_RANGE(-1, 32767),
-     .no_effect = "Logs are kept as long as their experiment.",
-     .help = "How many days logs are kept after the end. -1 means for ever, 0 until the next "
-             "clean-up."},
+     .help = "How many days logs are kept after the end of their trial. -1 means for ever, 0 until the "
+             "next clean-up, within ten minutes. Without it, what the master's configuration says; or "
+             "for ever."},
 };
 static const struct field webhook_rows[] = {
     {"webhook_id", FIELD_LIST, W(ids), .item = &id_item,

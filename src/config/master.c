@@ -17,7 +17,54 @@ static void check_some(struct field_ctx *ctx, const struct doc *value, const voi
         field_error(ctx, value, "must be more than 0; leave it out, and there is no limit");
 }
 
+#define C(member) offsetof(struct scheduler_config, member)
+#define P(member) offsetof(struct pool_config, member)
+
+static const char *const schedulers[] = {"priority", "fair_share", "round_robin", NULL};
+static const char *const pool_kinds[] = {"local", NULL};
+
+static void check_text(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    if (!**(const char *const *)member) field_error(ctx, value, "must not be empty");
+}
+
 // clang-format off
+static const struct field scheduler_rows[] = {
+    {"type", FIELD_ENUM, C(type), .values = schedulers, .def = "priority",
+     .help = "Who gets slots: priority (the most important first), fair_share (every experiment a share by its "
+             "weight) or round_robin (experiments take turns)."},
+    {"preemption", FIELD_BOOL, C(preemption), .def = "true",
+     .help = "With priority: whether less important work is stopped, and goes on later, when more important work needs "
+             "its slots."},
+    {"default_priority", FIELD_INT, C(default_priority), .def = "42", FIELD_RANGE(1, 99),
+     .help = "The priority of experiments that say none. 1 is served first, 99 last."},
+};
+static const struct field slot_item = {.name = "", .type = FIELD_INT, FIELD_RANGE(0, MASTER_MAX_SLOTS - 1)};
+static const struct field_table scheduler_table = {.size = sizeof(struct scheduler_config), FIELD_ROWS(scheduler_rows)};
+
+static const struct field pool_rows[] = {
+    {"name", FIELD_STR, P(name), .required = true, .check = check_text,
+     .help = "What experiments call it: resources.resource_pool."},
+    {"description", FIELD_STR, P(description), .help = "For people."},
+    {"type", FIELD_ENUM, P(kind), .values = pool_kinds, .def = "local",
+     .help = "Whose slots they are: local (of the machine of the master)."},
+    {"slot_ids", FIELD_LIST, P(slot_ids), .item = &slot_item,
+     .help = "Which slots of the machine, by number. Without it, all that no other pool names."},
+    {"scheduler", FIELD_TABLE, P(scheduler), .table = &scheduler_table,
+     .help = "The scheduler of this pool. What it does not say is as in the section scheduler."},
+    {"max_aux_tasks", FIELD_INT, P(max_aux_tasks), .def = "100", FIELD_RANGE(0, 100000),
+     .help = "How many tasks without slots there may be at a time."},
+};
+static const struct field_table pool_table = {.size = sizeof(struct pool_config), FIELD_ROWS(pool_rows)};
+static const struct field pool_item = {.name = "", .type = FIELD_TABLE, .table = &pool_table};
+
+static const struct field retention_rows[] = {
+    {"log_retention_days", FIELD_OPT_INT, M(log_retention_days), FIELD_RANGE(-1, 32767),
+     .help = "How many days logs are kept after the end of their trial, unless the experiment says so itself. -1 means for "
+             "ever, and so does leaving it out."},
+};
+static const struct field_table retention_table = {.size = sizeof(struct master_config), FIELD_ROWS(retention_rows)};
+
 static const struct field tls_rows[] = {
     {"enabled", FIELD_TRI, T(enabled),
      .help = "Whether the master speaks https. Without cert it makes a certificate for itself; "
@@ -84,14 +131,112 @@ static const struct field master_rows[] = {
      .help = "Whether every experiment is treated as if its configuration said private: true."},
     {"limits", FIELD_TABLE, M(limits), .table = &limits_table,
      .help = "How much of the master others may take up."},
+    {"scheduler", FIELD_TABLE, M(scheduler), .table = &scheduler_table,
+     .help = "How slots are given to experiments."},
+    {"resource_pools", FIELD_LIST, M(pools), .item = &pool_item,
+     .help = "The pools of slots. Without it, one named default, with all slots of this machine."},
+    {"default_resource_pool", FIELD_STR, M(default_pool),
+     .help = "The pool of experiments that name none. Without it, the first."},
+    {"checkpoint_storage", FIELD_TABLE, M(checkpoint_storage), .table = &storage_table,
+     .help = "Where checkpoints of experiments go that do not say so themselves, and how many are kept: the same keys as there."},
+    {"retention_policy", FIELD_TABLE, 0, .table = &retention_table, .help = "How long logs are kept."},
     {"ui_dir", FIELD_STR, M(ui_dir),
      .help = "The directory to read the files of the web page from, for those who work on it. "
              "Without it, those that are built in."},
 };
 // clang-format on
 
-const struct field_table master_config_table = {.size = sizeof(struct master_config),
-                                                FIELD_ROWS(master_rows)};
+// --- pools
+
+static const struct doc *pool_doc(const struct doc *map, size_t i)
+{
+    const struct doc *pools = doc_find(map, "resource_pools");
+    return pools && pools->kind == DOC_LIST && i < pools->n ? doc_at(pools, i) : NULL;
+}
+
+// What a pool does not say about its scheduler.
+static void inherit_scheduler(const struct doc *pool, const struct scheduler_config *from,
+                              struct scheduler_config *to)
+{
+    const struct doc *own = doc_find(pool, "scheduler");
+    if (!doc_find(own, "type")) to->type = from->type;
+    if (!doc_find(own, "preemption")) to->preemption = from->preemption;
+    if (!doc_find(own, "default_priority")) to->default_priority = from->default_priority;
+}
+
+static const struct pool_config *find_pool(const struct master_config *m, const char *name,
+                                           size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (m->pools.items[i].name && !strcmp(m->pools.items[i].name, name))
+            return &m->pools.items[i];
+    return NULL;
+}
+
+static bool has_slot(const struct pool_config *p, int64_t id)
+{
+    for (size_t i = 0; i < p->slot_ids.n; i++)
+        if (p->slot_ids.items[i] == id) return true;
+    return false;
+}
+
+// Each slot belongs to one pool, and what is left over to one.
+static void check_slots(struct field_ctx *ctx, const struct doc *map, const struct master_config *m,
+                        size_t i)
+{
+    const struct pool_config *p = &m->pools.items[i];
+    for (size_t k = 0; k < i; k++) {
+        const struct pool_config *other = &m->pools.items[k];
+        if (!p->slot_ids.n && !other->slot_ids.n)
+            field_error(ctx, pool_doc(map, i),
+                        "pools '%s' and '%s' would both have all slots that no other pool names; "
+                        "give one of them slot_ids",
+                        other->name, p->name);
+        for (size_t s = 0; s < p->slot_ids.n; s++)
+            if (has_slot(other, p->slot_ids.items[s]))
+                field_error(ctx, doc_find(pool_doc(map, i), "slot_ids"),
+                            "slot %lld is in pool '%s' already", (long long)p->slot_ids.items[s],
+                            other->name);
+    }
+}
+
+static void check_pools(struct field_ctx *ctx, const struct doc *map, void *self)
+{
+    struct master_config *m = self;
+    if (!m->pools.n) {
+        struct doc *usual = doc_new(ctx->arena, DOC_MAP);
+        doc_set(usual, STR("name"), doc_new_str(ctx->arena, "default"));
+        m->pools.items = arena_alloc(ctx->arena, sizeof *m->pools.items);
+        field_read(ctx, &pool_table, usual, m->pools.items);
+        m->pools.n = 1;
+    }
+    for (size_t i = 0; i < m->pools.n; i++) {
+        struct pool_config *p = &m->pools.items[i];
+        inherit_scheduler(pool_doc(map, i), &m->scheduler, &p->scheduler);
+        if (find_pool(m, p->name, i))
+            field_error(ctx, doc_find(pool_doc(map, i), "name"), "there are two pools named '%s'",
+                        p->name);
+        check_slots(ctx, map, m, i);
+    }
+    if (m->default_pool && !find_pool(m, m->default_pool, m->pools.n))
+        field_error(ctx, doc_find(map, "default_resource_pool"), "there is no pool named '%s'",
+                    m->default_pool);
+    det_err err;
+    if (storage_check(&m->checkpoint_storage, &err))
+        field_error(ctx, doc_find(map, "checkpoint_storage"), "%s", err.msg);
+}
+
+const struct field_table master_config_table = {
+    .size = sizeof(struct master_config), FIELD_ROWS(master_rows), .check = check_pools};
+
+const struct doc *master_config_defaults(struct arena *arena, const struct master_config *cfg)
+{
+    const struct doc *storage = doc_find(cfg->doc, "checkpoint_storage");
+    if (!storage || storage->kind != DOC_MAP) return NULL;
+    struct doc *out = doc_new(arena, DOC_MAP);
+    doc_set(out, STR("checkpoint_storage"), doc_share(arena, storage));
+    return out;
+}
 
 // --- reading
 

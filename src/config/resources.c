@@ -92,13 +92,6 @@ static const struct doc *convert_device(struct field_ctx *ctx, const struct doc 
     return NULL;
 }
 
-// The default pool has a name, too.
-static const struct doc *convert_pool(struct field_ctx *ctx, const struct doc *value)
-{
-    bool named = value->kind == DOC_STR && str_eqz(value->text, "default");
-    return named ? doc_new_str(ctx->arena, "") : value;
-}
-
 // clang-format off
 static const struct field device_rows[] = {
     {"host_path", FIELD_STR, D(host_path), .required = true, .check = check_absolute,
@@ -124,7 +117,6 @@ static const struct field device_item = {
     {"priority", FIELD_OPT_INT, R(priority), FIELD_RANGE(1, 99),                                   \
      .help = "1 is served first, 99 last. Without it, the default of the resource pool."},         \
     {"resource_pool", FIELD_STR, R(resource_pool), .def = "",                                      \
-     .convert = convert_pool, .no_effect = "There is one pool, named default.",                    \
      .help = "The pool to run in. Empty means the default pool."},                                 \
     {"shm_size", FIELD_CODEC, R(shm_bytes), .codec = &bytes_codec,                                 \
      .help = "The size of the shared memory of a task."},                                          \

@@ -262,6 +262,10 @@ int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, s
 int db_warm_starts_list(struct db_reader *r, struct arena *a,
                         struct db_list *out, // of const char *
                         det_err *err);
+// Trials (int64_t) that have a log, but ended longer ago than the days of their experiment, or else
+// usual_days (-1: for ever).
+int db_old_logs_list(struct db_reader *r, int64_t now_us, int64_t usual_days, struct arena *a,
+                     struct db_list *out, det_err *err);
 // Names of code that some experiment has.
 int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, // of const char *
                      det_err *err);

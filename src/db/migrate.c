@@ -124,6 +124,9 @@ static const char *const steps[] = {
     "DROP INDEX log_chunks_trial;"
     "CREATE INDEX log_chunks_trial ON log_chunks(trialId, id, lastId, nLines);"
     "CREATE INDEX log_chunks_uncounted ON log_chunks(id) WHERE nLines IS NULL;",
+
+    // 8
+    "ALTER TABLE experiments ADD COLUMN logRetentionDays INTEGER;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

@@ -302,6 +302,21 @@ int db_contexts_list(struct db_reader *r, struct arena *a, struct db_list *out, 
     return list_texts(r, SQL_CONTEXTS_LIST, a, out, err);
 }
 
+int db_old_logs_list(struct db_reader *r, int64_t now_us, int64_t usual_days, struct arena *a,
+                     struct db_list *out, det_err *err)
+{
+    const struct value values[] = {of_int(now_us), of_int(usual_days)};
+    struct growing list = {.arena = a, .size = sizeof(int64_t)};
+    sqlite3_stmt *s = start(r, SQL_OLD_LOGS_LIST, values, 2, err);
+    int rc = SQLITE_ERROR;
+    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
+        *(int64_t *)grow(&list) = sqlite3_column_int64(s, 0);
+    if (rc != SQLITE_DONE) return fail(r, err);
+    sqlite3_reset(s);
+    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
+    return 0;
+}
+
 int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
 {
     return list_texts(r, SQL_WARM_STARTS_LIST, a, out, err);

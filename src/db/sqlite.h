@@ -269,6 +269,13 @@ int sqlite_clean(det_err *err, int code); // returns the code
     S(DISCARD_DONE, N_NOUN, "DELETE FROM discards WHERE trialId = ?1")                            \
     S(CONTEXTS_LIST, N_NOUN,                                                                      \
       "SELECT DISTINCT modelDefinition FROM experiments WHERE modelDefinition IS NOT NULL")       \
+    S(OLD_LOGS_LIST, N_NOUN,                                                                      \
+      "SELECT trials.id FROM trials JOIN experiments ON experiments.id = experimentId"            \
+      " WHERE trials.endTime > 0 AND ifnull(logRetentionDays, ?2) >= 0"                           \
+      " AND trials.endTime <= ?1 - ifnull(logRetentionDays, ?2) * 86400000000"                    \
+      " AND (EXISTS (SELECT 1 FROM log_chunks WHERE trialId = trials.id)"                         \
+      " OR EXISTS (SELECT 1 FROM logs WHERE trialId = trials.id))"                                \
+      " AND NOT EXISTS (SELECT 1 FROM discards WHERE trialId = trials.id) LIMIT 10000")           \
     S(LABELS_LIST, N_NOUN,                                                                        \
       "SELECT DISTINCT value FROM experiments, json_each(labels) ORDER BY value")                 \
     S(NEXT_IDS, N_NOUN,                                                                           \

@@ -92,6 +92,8 @@ static const struct field experiment_rows[] = {
     ROW(experiment, "reason", FIELD_STR, reason, "Why it ended as it did."),
     ROW(experiment, "private", FIELD_BOOL, private,
         "Code, logs and files are for the owner and administrators."),
+    ROW(experiment, "logRetentionDays", FIELD_OPT_INT, log_days,
+        "Days that logs are kept after the end of a trial; -1: for ever."),
 };
 
 static const struct field trial_rows[] = {

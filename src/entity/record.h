@@ -29,10 +29,12 @@ struct experiment {
     struct opt_int best_trial_id;
     double best_metric;
     const char *resource_pool;
-    const char *job_id; // UUID
-    const char *code;   // name of the stored archive; NULL: none
-    const char *reason; // why it ended as it did; NULL: nothing to say
-    bool private;       // code, logs and files are for the owner and administrators
+    const char *job_id;      // UUID
+    const char *code;        // name of the stored archive; NULL: none
+    const char *reason;      // why it ended as it did; NULL: nothing to say
+    bool private;            // code, logs and files are for the owner and administrators
+    struct opt_int log_days; // logs are kept so long after the end of a trial; -1: for ever; not
+                             // set: as the master has it
 };
 
 struct trial {

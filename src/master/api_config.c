@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "doc/yaml.h"
+#include "master/create.h"
 #include "sys/clock.h"
 
 struct check_body {
@@ -115,6 +116,7 @@ static int check_config(struct http_request *req, det_err *err)
     struct json_writer w;
     int rc = api_draft_opts(req, &body->draft, &opts, err);
     if (rc) return rc;
+    if (body->kind == EXPERIMENT_SEARCH) create_add_usual(req->user, req->arena, &opts);
     const struct doc *complete = read_config(req, &opts, &diags);
     json_init(&w, &out, 0);
     json_open_map(&w);

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "master/events.h"
 #include "master/feed.h"
+#include "master/pool.h"
 
 // --- jobs: live experiments and generic jobs, in the order of the queue
 
@@ -20,6 +21,7 @@ static int by_queue(const void *a, const void *b)
 struct job_shown {
     struct job row; // texts live as long as the request
     const char *name;
+    bool has_no_pool;
     enum experiment_kind kind;
     int64_t user_id, wanted, held;
     size_t request; // of the picture
@@ -41,6 +43,7 @@ static void show_job(struct jobs_shown *all, struct live_experiment *e, struct a
     struct job_shown *job = &all->jobs[all->n++];
     *job = (struct job_shown){.row = e->job,
                               .name = e->row.name ? arena_strdup(arena, e->row.name) : NULL,
+                              .has_no_pool = !e->pool,
                               .kind = e->row.kind,
                               .user_id = e->row.user_id,
                               .wanted = e->n_requests * e->cfg.resources.slots,
@@ -71,6 +74,9 @@ static void put_job(struct json_writer *w, const struct job_shown *job, struct p
 {
     struct buf why = BUF_INIT(1024);
     picture_explain(picture, job->request, &why);
+    if (job->has_no_pool)
+        buf_printf(&why, "the configuration of the master has no resource pool '%s' any more",
+                   job->row.resource_pool);
     json_open_map(w);
     const struct doc *doc = field_write(arena, &job_table, &job->row, false);
     for (const struct doc *d = doc->first; d; d = d->next) {
@@ -208,6 +214,8 @@ static void put_slot(struct json_writer *w, struct master *m, const struct rm_sl
     json_open_map(w);
     json_key(w, "id");
     json_put_int(w, slot->id);
+    json_key(w, "resourcePool");
+    json_put_str(w, slot->pool < 0 ? NULL : m->pools[slot->pool].cfg->name);
     json_key(w, "device");
     json_put_str(w, slot->name);
     json_key(w, "uuid");
@@ -269,6 +277,69 @@ static int enable_slot(struct http_request *req, det_err *err)
 static int disable_slot(struct http_request *req, det_err *err)
 {
     return set_slot(req, false, err);
+}
+
+// --- pools
+
+static void count_pool(struct master *m, const struct pool *p, int64_t *in_use, int64_t *waiting)
+{
+    *in_use = *waiting = 0;
+    for (size_t i = 0; i < m->allocations.n; i++) {
+        const struct live_allocation *a = m->allocations.items[i].value;
+        if (a->trial->experiment->pool == p) *in_use += a->row.slots;
+    }
+    for (size_t i = 0; i < m->experiments.n; i++) {
+        const struct live_experiment *e = m->experiments.items[i].value;
+        if (e->pool == p) *waiting += e->n_requests;
+    }
+}
+
+static void put_pool(struct json_writer *w, struct master *m, const struct pool *p)
+{
+    static const char *const schedulers[] = {"priority", "fair_share", "round_robin"};
+    struct sched_view view = pool_view(p);
+    int64_t in_use, waiting;
+    count_pool(m, p, &in_use, &waiting);
+    json_open_map(w);
+    json_key(w, "name");
+    json_put_str(w, p->cfg->name);
+    json_key(w, "description");
+    json_put_str(w, p->cfg->description);
+    json_key(w, "default");
+    json_put_bool(w, p == pool_find(m, NULL));
+    json_key(w, "slots");
+    json_put_int(w, view.n_slots);
+    json_key(w, "slotsInUse");
+    json_put_int(w, in_use);
+    json_key(w, "waiting");
+    json_put_int(w, waiting);
+    json_key(w, "scheduler");
+    json_put_str(w, schedulers[p->cfg->scheduler.type]);
+    json_key(w, "preemption");
+    json_put_bool(w, p->cfg->scheduler.preemption);
+    json_key(w, "defaultPriority");
+    json_put_int(w, p->cfg->scheduler.default_priority);
+    json_close(w);
+}
+
+static int list_pools(struct http_request *req, det_err *err)
+{
+    struct master *m = req->user;
+    const struct api_slice slice = api_slice(req->query, m->n_pools);
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    (void)err;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "resourcePools");
+    json_open_list(&w);
+    for (size_t i = slice.first; i < slice.end; i++)
+        put_pool(&w, m, &m->pools[i]);
+    json_close(&w);
+    api_put_pagination(&w, (int64_t)m->n_pools, NULL);
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
 }
 
 // --- templates
@@ -392,6 +463,8 @@ static const struct http_route routes[] = {
      .summary = "Lets a slot take work."},
     {HTTP_POST, "/api/v1/slots/{slot:int}/disable", .auth = HTTP_AUTH_ADMIN, .handle = disable_slot,
      .summary = "Keeps new work from a slot."},
+    {HTTP_GET, "/api/v1/resource-pools", .handle = list_pools, .query = &api_slice_table,
+     .summary = "Pools of slots, how much of them is in use, and who waits."},
     {HTTP_GET, "/api/v1/templates", .read = list_templates, .handle = feed_answer,
      .query = &api_page_table, .summary = "Lists templates."},
     {HTTP_GET, "/api/v1/templates/{name}", .read = get_template, .summary = "Shows a template."},

@@ -206,6 +206,7 @@ static const struct field_table resources_table = {.size = sizeof(struct resourc
 struct patch {
     const char *name, *description, *notes;
     LIST_OF(const char *) labels;
+    struct opt_int log_days;
     struct resources_body resources;
 };
 
@@ -221,6 +222,9 @@ static const struct field patch_fields[] = {
     {.name = "description", F(FIELD_STR, description, .help = "Description.")},
     {.name = "notes", F(FIELD_STR, notes, .help = "Notes.")},
     {.name = "labels", F(FIELD_LIST, labels, .item = &text_item, .help = "All labels.")},
+    {.name = "logRetentionDays",
+     F(FIELD_OPT_INT, log_days, FIELD_RANGE(-1, 32767),
+       .help = "Days that logs are kept after the end of a trial; -1: for ever.")},
     {.name = "resources", F(FIELD_TABLE, resources, .table = &resources_table, .help = "Queue.")},
 };
 static const struct field_table patch_table = {.size = sizeof(struct patch),
@@ -291,6 +295,7 @@ static int patch_experiment(struct http_request *req, det_err *err)
     set_text(&edit.row->name, p->name, edit.arena);
     set_text(&edit.row->description, p->description, edit.arena);
     set_text(&edit.row->notes, p->notes, edit.arena);
+    if (p->log_days.is_set) edit.row->log_days = p->log_days;
     if (p->labels.items) {
         edit.row->labels.n = 0;
         for (size_t i = 0; i < p->labels.n; i++)

@@ -332,6 +332,7 @@ static int post_ready(struct http_request *req, det_err *err)
     struct db_tx *tx = api_begin(req, &rc, err);
     if (!tx) return rc;
     a->row.ready = true;
+    schedule_soon(req->user); // it can give way now
     allocation_save(a, tx);
     return api_finish(req, tx, 0, NULL);
 }

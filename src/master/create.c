@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "master/isolation.h"
 #include "master/policy.h"
+#include "master/pool.h"
 #include "storage/storage.h"
 #include "sys/clock.h"
 #include <math.h>
@@ -196,6 +197,18 @@ int create_read_config(struct live_experiment *e, struct str text, const struct 
     return rc ? rc : choose_storage(e, err);
 }
 
+void create_add_usual(const struct master *m, struct arena *arena, struct config_opts *opts)
+{
+    const struct doc *usual = master_config_defaults(arena, m->opts.config);
+    struct config_text *below = arena_array(arena, opts->n_below + 1, sizeof *below);
+    if (!usual) return;
+    if (opts->n_below) memcpy(below, opts->below, opts->n_below * sizeof *below);
+    below[opts->n_below] =
+        (struct config_text){.source = "the configuration of the master", .doc = usual};
+    opts->below = below;
+    opts->n_below++;
+}
+
 int create_read_stored(struct live_experiment *e, struct db_reader *r, struct str config,
                        det_err *err)
 {
@@ -227,12 +240,20 @@ int create_find_storage(struct master *m, struct db_reader *r, int64_t experimen
     return rc;
 }
 
-static int check_slots(struct live_experiment *e, det_err *err)
+static int check_pool(struct live_experiment *e, det_err *err)
 {
-    struct sched_agent agent = rm_agent(e->master->rm, 1);
-    if (e->cfg.resources.slots <= agent.n_slots) return 0;
-    return det_fail(err, DET_EINVAL, "resources: %lld slots are wanted, this machine has %d",
-                    (long long)e->cfg.resources.slots, agent.n_slots);
+    const struct resources_config *r = &e->cfg.resources;
+    e->pool = pool_find(e->master, r->resource_pool);
+    if (!e->pool) return pool_unknown(e->master, r->resource_pool, err);
+    e->row.resource_pool = e->job.resource_pool = e->pool->cfg->name;
+    e->row.log_days = e->cfg.log_retention_days;
+    struct sched_view view = pool_view(e->pool);
+    if (sched_could_ever_fit(&view, (int)r->slots)) return 0;
+    if (!r->slots)
+        return det_fail(err, DET_EINVAL, "resources: pool '%s' takes no tasks without slots",
+                        e->pool->cfg->name);
+    return det_fail(err, DET_EINVAL, "resources: %lld slots are wanted, pool '%s' has %d",
+                    (long long)r->slots, e->pool->cfg->name, view.n_slots);
 }
 
 static int check_code(struct live_experiment *e, const char *name, det_err *err)
@@ -251,13 +272,14 @@ int draft_new(struct master *m, struct db_reader *r, const struct create_input *
               det_err *err)
 {
     struct live_experiment *e = d->e = experiment_new(m);
-    const struct config_opts opts = {
+    struct config_opts opts = {
         .source = "config",
         .below = in->below,
         .n_below = in->n_below,
         .default_seed = clock_unix_us() / 1000000 & INT32_MAX,
         .is_new = true,
     };
+    if (in->kind == EXPERIMENT_SEARCH) create_add_usual(m, &e->arena, &opts);
     e->row.kind = in->kind;
     e->row.user_id = in->viewer.user_id;
     int rc = create_read_config(e, in->config, &opts, false, &d->diags, err);
@@ -285,12 +307,10 @@ void draft_free(void *draft)
 
 int draft_check(struct draft *d, det_err *err)
 {
-    return check_slots(d->e, err);
+    return check_pool(d->e, err);
 }
 
 // --- records
-
-enum { DEFAULT_PRIORITY = 42 };
 
 static const char *new_uuid(struct arena *arena)
 {
@@ -317,13 +337,12 @@ static void fill_rows(struct live_experiment *e, const struct create_who *in)
     row->searcher_type = searcher_kind_name(cfg->searcher.kind);
     row->searcher_metric = cfg->searcher.metric;
     row->smaller_is_better = cfg->searcher.smaller_is_better;
-    row->resource_pool = "default";
     row->job_id = new_uuid(&e->arena);
     e->job = (struct job){
         .id = row->job_id,
         .experiment_id = row->id,
-        .priority =
-            cfg->resources.priority.is_set ? cfg->resources.priority.value : DEFAULT_PRIORITY,
+        .priority = cfg->resources.priority.is_set ? cfg->resources.priority.value
+                                                   : e->pool->cfg->scheduler.default_priority,
         .weight = cfg->resources.weight > 0 ? cfg->resources.weight : 1,
         .resource_pool = row->resource_pool,
         .submit_us = row->start_us,

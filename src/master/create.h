@@ -55,6 +55,10 @@ int create_read_config(struct live_experiment *e, struct str text, const struct 
                        bool lenient, struct diag_list *diags, det_err *err);
 
 // The configuration as the database has it, into e.
+// Puts what the master's configuration says about all experiments below everything else. By any
+// thread.
+void create_add_usual(const struct master *m, struct arena *arena, struct config_opts *opts);
+
 int create_read_stored(struct live_experiment *e, struct db_reader *r, struct str config,
                        det_err *err);
 void create_copy_row(struct live_experiment *e, const struct experiment *row);

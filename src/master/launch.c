@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "master/code.h"
 #include "master/isolation.h"
+#include "master/pool.h"
 #include "sys/dir.h"
 #include "sys/log.h"
 #include <errno.h>
@@ -165,6 +166,7 @@ static void start(struct live_allocation *a, const struct confinement *c, bool h
     const struct rm_task task = {
         .token = a->row.token,
         .n_slots = (int)a->row.slots,
+        .pool = e->pool->number,
         .argv = argv.items,
         .launch = layer.items,
         .env = env.items,

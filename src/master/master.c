@@ -11,6 +11,7 @@
 #include "master/local.h"
 #include "master/logs.h"
 #include "master/past.h"
+#include "master/pool.h"
 #include "master/pull.h"
 #include "master/routes.h"
 #include "master/settings.h"
@@ -168,6 +169,7 @@ static int open_rm(struct master *m, det_err *err)
                                  .n_cpu_slots = (int)m->cfg->slots.value};
     m->rm = rm_open(&opts, err);
     if (!m->rm) return err->code;
+    pools_open(m);
     m->rm_watch = (struct loop_watch){.fn = on_rm, .ctx = m, .fd = rm_fd(m->rm)};
     return 0;
 }
@@ -240,6 +242,7 @@ static void clean(struct master *m)
     sessions_end_expired(m, tx);
     db_tx_submit(tx, NULL, NULL);
     sweep_code(m);
+    sweep_logs(m);
 }
 
 static void on_time(void *ctx)

@@ -6,6 +6,7 @@
 #include "doc/json.h"
 #include "base/mem.h"
 #include "master/policy.h"
+#include "master/pool.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -66,6 +67,7 @@ static int restore_experiment(struct live_experiment *e, struct db_reader *r,
     }
     if (!rc) search_set_pace(e->search, BACKGROUND_TRIALS);
     if (!rc) rc = restore_trials(e, r, runs, arena, err);
+    if (!rc) pool_restore(e);
     if (!rc && e->row.n_trials > search_n_trials(e->search)) rc = continue_find_earlier(e, r, err);
     return rc;
 }

@@ -75,6 +75,13 @@ static void take_limits(struct master *m, struct master_config *cfg,
     http_server_set_limits(m->server, &limits);
 }
 
+static void take_log_retention(struct master *m, struct master_config *cfg,
+                               const struct master_config *now)
+{
+    (void)m;
+    cfg->log_retention_days = now->log_retention_days;
+}
+
 // What may change while the master runs: take() brings it into force. All else needs a restart.
 static const struct {
     const char *key;
@@ -84,6 +91,7 @@ static const struct {
     {"limits.max_connections_per_address", take_limits},
     {"limits.max_connections_per_user", take_limits},
     {"limits.reserved_connections", take_limits},
+    {"retention_policy.log_retention_days", take_log_retention},
 };
 
 // A key of the table, or one below it.

@@ -10,6 +10,7 @@
 #include "master/master.h"
 #include "master/set.h"
 #include "rm/rm.h"
+#include "sched/sched.h"
 #include "search/search.h"
 #include "sys/worker.h"
 #include <stdatomic.h>
@@ -67,6 +68,7 @@ struct live_trial {
 
 struct live_experiment {
     struct master *master;
+    const struct pool *pool; // NULL: that of its name is not there any more
     struct experiment row;
     struct job job;
     struct arena arena; // of the rows' texts and the configuration
@@ -95,6 +97,7 @@ struct live_experiment {
 
 struct follower;
 struct isolation;
+struct pool;
 struct prepare;
 
 enum record_noun { RECORD_EXPERIMENT, RECORD_USER, RECORD_TEMPLATE, RECORD_KEY, N_RECORD_NOUN };
@@ -114,7 +117,9 @@ struct master {
     struct loop *loop;
     struct worker *workers[N_WORK];
     struct db *db;
-    struct rm *rm;
+    struct rm *rm;      // of this machine
+    struct pool *pools; // see pool.h
+    size_t n_pools;
     struct http_server *server;
     struct loop_watch db_watch, rm_watch, signal_watch;
     struct loop_timer schedule_timer, housekeeping_timer, launch_timer;

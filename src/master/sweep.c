@@ -95,6 +95,48 @@ void sweep_code(struct master *m)
     worker_run(m->workers[WORK_READ], &(struct work){read_code, on_code, s, 0});
 }
 
+// --- logs
+
+struct old_logs {
+    struct master *master;
+    int64_t now_us, usual_days;
+    struct db_list trials;
+    struct arena arena;
+};
+
+static void find_old_logs(void *ctx, void *own)
+{
+    struct old_logs *o = ctx;
+    det_err err;
+    if (db_old_logs_list(own, o->now_us, o->usual_days, &o->arena, &o->trials, &err))
+        log_warn("logs that are too old: %s", err.msg);
+}
+
+static void on_old_logs(void *ctx)
+{
+    struct old_logs *o = ctx;
+    const int64_t *ids = o->trials.items;
+    if (o->trials.n && !db_refuses(o->master->db, NULL)) {
+        struct db_tx *tx = db_tx_new(o->master->db);
+        for (size_t i = 0; i < o->trials.n; i++)
+            db_logs_delete(tx, ids[i], o->now_us);
+        db_tx_submit(tx, NULL, NULL);
+        log_info("the logs of %zu trials are deleted: they were kept long enough", o->trials.n);
+    }
+    arena_done(&o->arena);
+    free(o);
+}
+
+void sweep_logs(struct master *m)
+{
+    const struct opt_int *usual = &m->cfg->log_retention_days;
+    struct old_logs *o = xcalloc(1, sizeof *o);
+    o->master = m;
+    o->now_us = clock_unix_us();
+    o->usual_days = usual->is_set ? usual->value : -1;
+    worker_run(m->workers[WORK_READ], &(struct work){find_old_logs, on_old_logs, o, 0});
+}
+
 void sweep_trash(struct master *m)
 {
     struct sweep *s = xcalloc(1, sizeof *s);

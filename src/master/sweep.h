@@ -9,3 +9,6 @@ void sweep_code(struct master *m);
 // Working directories of tasks that a master before this one has left behind.
 void sweep_workdirs(struct master *m);
 void sweep_trash(struct master *m); // directories of runs that were forgotten
+
+// Logs of trials that ended longer ago than logs are kept.
+void sweep_logs(struct master *m);

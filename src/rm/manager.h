@@ -29,14 +29,13 @@ struct rm {
     struct rm_slot *slots;
     struct task_slot *slot_cpus; // of the same index
     size_t n_slots;
-    int n_aux;
     bool looked; // since rm_next() said that there was nothing
 };
 
 // slots.c
 int slots_find(struct rm *rm, int n_cpu_slots, det_err *err);
 // Free ones for the task; DET_ESTATE if there are not enough. They are not taken yet.
-int slots_choose(const struct rm *rm, int n, struct arena *arena, struct task_spec *out,
+int slots_choose(const struct rm *rm, int n, int pool, struct arena *arena, struct task_spec *out,
                  det_err *err);
 void slots_take(struct rm *rm, const struct task_spec *spec);
 void slots_free(struct rm *rm, int64_t token);

@@ -132,11 +132,9 @@ static int recover(struct rm *rm, det_err *err)
 
 struct rm *rm_open(const struct rm_opts *opts, det_err *err)
 {
-    enum { DEFAULT_AUX = 100 };
     struct rm *rm = xcalloc(1, sizeof *rm);
     rm->root_fd = rm->epoll = rm->inotify = rm->wake = -1;
     rm->shim = opts->shim;
-    rm->n_aux = opts->n_aux ? opts->n_aux : DEFAULT_AUX;
     int rc = open_root(rm, opts->root, err);
     if (!rc) rc = open_fds(rm, err);
     if (!rc) rc = slots_find(rm, opts->n_cpu_slots, err);
@@ -202,7 +200,7 @@ static int make_spec(const struct rm *rm, const struct rm_task *task, struct are
     spec.argv.n = count(task->argv);
     spec.launch.items = (const char **)(uintptr_t)task->launch;
     spec.launch.n = count(task->launch);
-    int rc = slots_choose(rm, task->n_slots, arena, &spec, err);
+    int rc = slots_choose(rm, task->n_slots, task->pool, arena, &spec, err);
     if (rc) return rc;
     set_env(rm, task, arena, &spec);
     *out = spec;

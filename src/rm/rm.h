@@ -1,6 +1,6 @@
 // rm/rm.h: the resource manager of this machine: its slots, and the allocations that run on them.
 //   rm_open  rm_close  rm_fd  rm_next  rm_start  rm_kill  rm_forget  rm_find
-//   rm_slots  rm_enable_slot  rm_agent
+//   rm_slots  rm_enable_slot  rm_put_slot  rm_capacity
 //
 // An allocation is a right to run one task, used at most once. Its token is a number that the owner
 // never uses again; it fences: a second start with the same token is refused, and who writes in the
@@ -21,7 +21,6 @@
 // One whose directory is damaged is lost, and its processes are killed; the others do not notice.
 #pragma once
 
-#include "sched/sched.h"
 #include "task/task.h"
 
 struct rm;
@@ -33,7 +32,6 @@ struct rm_opts {
                              // is behind that, task_shim_finish() is to be called instead
     int n_cpu_slots;         // 0: the GPUs of the machine, or one slot if there are none; else so
                              // many slots, and the processors are divided among them
-    int n_aux;               // tasks without slots at a time; 0: 100
 };
 
 // Finds what earlier owners have left; the events tell. DET_ESTATE if another process is the owner.
@@ -59,6 +57,7 @@ bool rm_next(struct rm *rm, struct rm_event *out); // false: nothing now
 struct rm_task {
     int64_t token;                 // > 0
     int n_slots;                   // free ones are chosen
+    int pool;                      // of these slots
     const char *const *argv;       // up to a NULL
     const char *const *launch;     // the same; NULL: no launch layer
     const char *const *env;        // "NAME=value", up to a NULL
@@ -106,10 +105,13 @@ struct rm_slot {
     const char *name; // "NVIDIA A100-SXM4-40GB", "CPU 0-3"
     bool disabled;    // takes nothing new
     int64_t token;    // of the allocation that has it; 0: free
+    int pool;         // that it belongs to; 0, unless rm_put_slot() says otherwise; -1: none
 };
 
 const struct rm_slot *rm_slots(const struct rm *rm, size_t *n);
 void rm_enable_slot(struct rm *rm, int id, bool enabled);
+void rm_put_slot(struct rm *rm, int id, int pool);
 
-// This machine as the scheduler sees it.
-struct sched_agent rm_agent(const struct rm *rm, int64_t id);
+// How many slots of a pool may be used. One that was disabled while in use counts until it is free:
+// so what the scheduler sees as free is what is free.
+int rm_capacity(const struct rm *rm, int pool);

@@ -92,25 +92,28 @@ void rm_enable_slot(struct rm *rm, int id, bool enabled)
     if (id >= 0 && (size_t)id < rm->n_slots) rm->slots[id].disabled = !enabled;
 }
 
-// A slot that was disabled while in use still counts until it is free: so what the scheduler sees
-// as free is what is free.
-struct sched_agent rm_agent(const struct rm *rm, int64_t id)
+void rm_put_slot(struct rm *rm, int id, int pool)
 {
-    struct sched_agent agent = {.id = id, .n_aux = rm->n_aux};
+    if (id >= 0 && (size_t)id < rm->n_slots) rm->slots[id].pool = pool;
+}
+
+int rm_capacity(const struct rm *rm, int pool)
+{
+    int n = 0;
     for (size_t i = 0; i < rm->n_slots; i++)
-        agent.n_slots += !rm->slots[i].disabled || rm->slots[i].token;
-    return agent;
+        n += rm->slots[i].pool == pool && (!rm->slots[i].disabled || rm->slots[i].token);
+    return n;
 }
 
 // --- who has them
 
-int slots_choose(const struct rm *rm, int n, struct arena *arena, struct task_spec *out,
+int slots_choose(const struct rm *rm, int n, int pool, struct arena *arena, struct task_spec *out,
                  det_err *err)
 {
     struct task_slot *chosen = arena_array(arena, (size_t)MAX(n, 0), sizeof *chosen);
     int n_free = 0;
     for (size_t i = 0; i < rm->n_slots; i++) {
-        if (rm->slots[i].disabled || rm->slots[i].token) continue;
+        if (rm->slots[i].disabled || rm->slots[i].token || rm->slots[i].pool != pool) continue;
         if (n_free < n) chosen[n_free] = rm->slot_cpus[i];
         n_free++;
     }

@@ -29,15 +29,6 @@ static void add_freeing(const struct sched_view *view, int stops, struct buf *ou
                    view->groups[view->requests[stops].group].name);
 }
 
-static void add_never(const struct sched_request *r, int largest, struct buf *out)
-{
-    if (largest < r->n_slots)
-        buf_printf(out, ", but there are only %d%s", largest,
-                   r->one_agent ? " on one agent" : " in all");
-    else
-        buf_addz(out, r->n_slots ? ", which no set of whole agents has" : ", but no agent has one");
-}
-
 void sched_explain(const struct sched_view *view, const struct sched_plan *plan, size_t i,
                    struct buf *out)
 {
@@ -49,7 +40,7 @@ void sched_explain(const struct sched_view *view, const struct sched_plan *plan,
     switch (d->why) {
     case SCHED_WHY_SLOTS:
         if (r->n_slots)
-            buf_printf(out, ", the largest free block is %d", d->limit);
+            buf_printf(out, ", %d %s free", d->limit, d->limit == 1 ? "is" : "are");
         else
             buf_addz(out, ", all are taken");
         add_behind(view, r, d->behind, out);
@@ -69,7 +60,17 @@ void sched_explain(const struct sched_view *view, const struct sched_plan *plan,
         buf_printf(out, ", max_slots of %s is %d", name, d->limit);
         break;
     case SCHED_WHY_NEVER:
-        add_never(r, d->limit, out);
+        if (r->n_slots)
+            buf_printf(out, ", but there %s only %d", d->limit == 1 ? "is" : "are", d->limit);
+        else
+            buf_addz(out, ", but there is none");
+        break;
+    case SCHED_WHY_WAITING:
+        buf_printf(out, "; %d wait already to be started", d->limit);
+        add_behind(view, r, d->behind, out);
+        break;
+    case SCHED_WHY_DRAINING:
+        buf_addz(out, "; the machine is going away, so nothing new is started on it");
         break;
     }
 }

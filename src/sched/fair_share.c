@@ -43,17 +43,6 @@ static void count_demand(struct pass *p, struct share *s)
     s->demand = MIN(s->demand, cap);
 }
 
-// Work on a draining agent may stay, but the rest of that agent is of no use.
-static int count_capacity(const struct pass *p)
-{
-    int capacity = 0;
-    for (size_t i = 0; i < p->view->n_agents; i++) {
-        const struct room_agent *a = &p->room.agents[i];
-        capacity += p->view->agents[i].draining ? a->used - a->leaving : a->total;
-    }
-    return capacity;
-}
-
 static bool wants_more(const struct share *s)
 {
     return !s->set_aside && s->offered < s->demand;
@@ -109,7 +98,7 @@ static struct share *find_stuck(struct share *shares, int n)
 // that cannot be has ended, and until then nobody else may grow into that part.
 static void divide(struct pass *p, struct share *shares, int n)
 {
-    int capacity = count_capacity(p);
+    int capacity = p->total;
     struct share **by_demand = arena_array(p->arena, (size_t)n, sizeof *by_demand);
     struct share *stuck;
     for (int i = 0; i < n; i++)

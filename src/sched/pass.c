@@ -24,13 +24,42 @@ int pass_spans(const struct pass *p, struct span **out)
     return n;
 }
 
+int pass_need(const struct sched_request *request)
+{
+    return MAX(request->n_slots, 1);
+}
+
+// Held room need not be free yet: who takes some now must leave enough of what comes free later.
+int pass_room(const struct pass *p, enum room_when when)
+{
+    int freed = p->total - (p->used - p->leaving) - p->held;
+    switch (when) {
+    case ROOM_NOW:
+        return MAX(0, MIN(p->total - p->used, freed));
+    case ROOM_FREED:
+        return MAX(0, freed);
+    case ROOM_IDLE:
+        return MAX(0, p->total - p->held);
+    case ROOM_EVER:
+        return p->total;
+    }
+    return 0;
+}
+
+bool pass_fits(const struct pass *p, int i, enum room_when when)
+{
+    return pass_need(&p->view->requests[i]) <= pass_room(p, when);
+}
+
 bool pass_is_candidate(struct pass *p, int i)
 {
     const struct sched_request *r = &p->view->requests[i];
     int cap = p->view->groups[r->group].max_slots;
     if (r->state != SCHED_PENDING) return false;
     if (!pass_fits(p, i, ROOM_EVER))
-        pass_wait(p, i, SCHED_WHY_NEVER, room_largest(&p->room, r, ROOM_EVER), -1);
+        pass_wait(p, i, SCHED_WHY_NEVER, p->total, -1);
+    else if (p->view->draining)
+        pass_wait(p, i, SCHED_WHY_DRAINING, 0, -1);
     else if (cap && r->n_slots && p->in_use[r->group] + r->n_slots > cap)
         pass_wait(p, i, SCHED_WHY_CAP, cap, -1);
     else
@@ -38,34 +67,12 @@ bool pass_is_candidate(struct pass *p, int i)
     return false;
 }
 
-bool pass_fits(struct pass *p, int i, enum room_when when)
-{
-    return room_fit(&p->room, &p->view->requests[i], when) > 0;
-}
-
-static size_t n_places_of(const struct pass *p, const struct sched_request *r)
-{
-    int left = r->n_slots;
-    size_t n = 0;
-    do
-        left -= p->room.places[n++].n_slots;
-    while (left > 0);
-    return n;
-}
-
 void pass_start(struct pass *p, int i, bool backfilled)
 {
     const struct sched_request *r = &p->view->requests[i];
-    struct sched_decision *d = &p->decisions[i];
-    size_t n = n_places_of(p, r);
-    struct sched_place *places = arena_array(p->arena, n, sizeof *places);
-    memcpy(places, p->room.places, n * sizeof *places);
-    *d = (struct sched_decision){.action = SCHED_START,
-                                 .places = places,
-                                 .n_places = n,
-                                 .backfilled = backfilled,
-                                 .behind = -1};
-    room_take(&p->room, places, n);
+    p->decisions[i] =
+        (struct sched_decision){.action = SCHED_START, .backfilled = backfilled, .behind = -1};
+    p->used += pass_need(r);
     p->in_use[r->group] += r->n_slots;
     p->staying[r->group] += r->n_slots;
 }
@@ -73,8 +80,18 @@ void pass_start(struct pass *p, int i, bool backfilled)
 void pass_hold(struct pass *p, int i)
 {
     const struct sched_request *r = &p->view->requests[i];
-    room_hold(&p->room, p->room.places, n_places_of(p, r));
+    p->held += pass_need(r);
     p->in_use[r->group] += r->n_slots;
+}
+
+void pass_leave(struct pass *p, int i)
+{
+    p->leaving += pass_need(&p->view->requests[i]);
+}
+
+void pass_return(struct pass *p, int i)
+{
+    p->leaving -= pass_need(&p->view->requests[i]);
 }
 
 void pass_release(struct pass *p, int i)
@@ -82,7 +99,7 @@ void pass_release(struct pass *p, int i)
     const struct sched_request *r = &p->view->requests[i];
     ASSERT(r->state == SCHED_RUNNING && r->preemptible);
     p->decisions[i].action = SCHED_RELEASE;
-    room_leave(&p->room, r);
+    pass_leave(p, i);
     p->staying[r->group] -= r->n_slots;
 }
 
@@ -94,6 +111,5 @@ void pass_wait(struct pass *p, int i, enum sched_why why, int limit, int behind)
 
 void pass_wait_for_slots(struct pass *p, int i, int behind)
 {
-    int largest = room_largest(&p->room, &p->view->requests[i], ROOM_NOW);
-    pass_wait(p, i, SCHED_WHY_SLOTS, largest, behind);
+    pass_wait(p, i, SCHED_WHY_SLOTS, pass_room(p, ROOM_NOW), behind);
 }

@@ -1,15 +1,19 @@
 // sched/pass.h: one pass over the requests: what the policies share. Private to the layer.
 #pragma once
 
-#include "sched/room.h"
+#include "sched/sched.h"
 
 // Decisions are written by the functions below only.
 struct pass {
     const struct sched_view *view;
     struct arena *arena;
-    struct room room;
     struct sched_decision *decisions;
-    int *order; // requests of this kind (with slots, or without), the most important first
+    bool aux;    // about auxiliary places, else about slots:
+    int total;   // of the pool
+    int used;    // by what runs, stops, or starts in this pass
+    int leaving; // the part of used that stops
+    int held;    // for requests that wait for it
+    int *order;  // requests of this kind (with slots, or without), the most important first
     int n;
     int *running; // places of the order where something runs that can stop and go on later
     int n_running;
@@ -30,13 +34,27 @@ bool group_is_ahead(const struct sched_view *view, int a, int b);
 // Pending, and neither too large nor over its group's limit. If not so, the decision says why.
 bool pass_is_candidate(struct pass *p, int i);
 
-bool pass_fits(struct pass *p, int i, enum room_when when);
+// When room is wanted, from the strictest to the most patient.
+enum room_when {
+    ROOM_NOW,
+    ROOM_FREED, // when what is stopping has stopped
+    ROOM_IDLE,  // when everything has ended
+    ROOM_EVER,  // if nothing else, and nobody waiting, was there
+};
 
-// Of a request that fits: at the places of the last pass_fits().
+// Slots, or the one auxiliary place.
+int pass_need(const struct sched_request *request);
+int pass_room(const struct pass *p, enum room_when when);
+bool pass_fits(const struct pass *p, int i, enum room_when when);
+
+// Of a request that fits.
 void pass_start(struct pass *p, int i, bool backfilled);
 void pass_hold(struct pass *p, int i);
 
 void pass_release(struct pass *p, int i);
+// What if it stopped? And back.
+void pass_leave(struct pass *p, int i);
+void pass_return(struct pass *p, int i);
 
 // behind may be i itself, or -1: none.
 void pass_wait(struct pass *p, int i, enum sched_why why, int limit, int behind);
@@ -46,3 +64,4 @@ void pass_wait_for_slots(struct pass *p, int i, int behind);
 void priority_plan(struct pass *p);
 void fair_share_plan(struct pass *p);
 void round_robin_plan(struct pass *p);
+void hand_on_plan(struct pass *p);

@@ -39,17 +39,16 @@ static void release_over_limits(struct pass *p)
 // fits; nothing if that is not enough. Returns the last one released, -1: none.
 static int release_for(struct pass *p, int k)
 {
-    const struct sched_request *requests = p->view->requests;
     int i = p->order[k], first = first_behind(p, k), last = -1;
     for (int v = first; v < p->n_running; v++) {
         int victim = p->order[p->running[v]];
-        if (can_be_released(p, victim)) room_leave(&p->room, &requests[victim]);
+        if (can_be_released(p, victim)) pass_leave(p, victim);
     }
     bool enough = pass_fits(p, i, ROOM_FREED);
     for (int v = first; v < p->n_running; v++) { // the most important are the first to be spared
         int victim = p->order[p->running[v]];
         if (!can_be_released(p, victim)) continue;
-        room_return(&p->room, &requests[victim]);
+        pass_return(p, victim);
         if (!enough || pass_fits(p, i, ROOM_FREED)) continue;
         pass_release(p, victim);
         last = victim;

@@ -11,6 +11,7 @@ static const struct {
     [SCHED_PRIORITY] = {priority_plan},
     [SCHED_FAIR_SHARE] = {fair_share_plan},
     [SCHED_ROUND_ROBIN] = {round_robin_plan},
+    [SCHED_HAND_ON] = {hand_on_plan},
 };
 
 static int compare_requests(const void *a, const void *b, void *ctx)
@@ -22,31 +23,26 @@ static int compare_requests(const void *a, const void *b, void *ctx)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void check_request(const struct sched_view *view, const struct sched_request *r)
-{
-    ASSERT(r->group >= 0 && (size_t)r->group < view->n_groups && r->n_slots >= 0);
-    ASSERT((r->state == SCHED_PENDING) == (r->n_places == 0));
-    for (size_t i = 0; i < r->n_places; i++)
-        ASSERT(r->places[i].agent >= 0 && (size_t)r->places[i].agent < view->n_agents);
-}
-
 static void pass_init(struct pass *p, const struct sched_view *view, bool aux,
                       struct sched_decision *decisions, struct arena *arena)
 {
     *p = (struct pass){
         .view = view,
         .arena = arena,
+        .aux = aux,
+        .total = aux ? view->n_aux : view->n_slots,
         .decisions = decisions,
         .order = arena_array(arena, view->n_requests, sizeof *p->order),
         .running = arena_array(arena, view->n_requests, sizeof *p->running),
         .in_use = arena_array(arena, view->n_groups, sizeof *p->in_use),
         .staying = arena_array(arena, view->n_groups, sizeof *p->staying),
     };
-    room_init(&p->room, view, aux, arena);
     for (size_t i = 0; i < view->n_requests; i++) {
         const struct sched_request *r = &view->requests[i];
         if ((r->n_slots == 0) != aux) continue;
         p->order[p->n++] = (int)i;
+        if (r->state != SCHED_PENDING) p->used += pass_need(r);
+        if (r->state == SCHED_STOPPING) p->leaving += pass_need(r);
         if (r->state != SCHED_PENDING) p->in_use[r->group] += r->n_slots;
         if (r->state == SCHED_RUNNING) p->staying[r->group] += r->n_slots;
     }
@@ -63,15 +59,16 @@ struct sched_plan sched_run(const struct sched_view *view, struct arena *arena)
     struct sched_plan plan = {.decisions = decisions};
     struct pass pass;
     for (size_t i = 0; i < view->n_requests; i++) {
-        check_request(view, &view->requests[i]);
-        bool pending = view->requests[i].state == SCHED_PENDING;
+        const struct sched_request *r = &view->requests[i];
+        ASSERT(r->group >= 0 && (size_t)r->group < view->n_groups && r->n_slots >= 0);
+        bool pending = r->state == SCHED_PENDING;
         decisions[i].action = pending ? SCHED_WAIT : SCHED_KEEP;
         decisions[i].behind = -1;
     }
     pass_init(&pass, view, false, decisions, arena);
     policies[view->policy].plan(&pass);
     pass_init(&pass, view, true, decisions, arena);
-    priority_plan(&pass);
+    view->policy == SCHED_HAND_ON ? hand_on_plan(&pass) : priority_plan(&pass);
     for (size_t i = 0; i < view->n_requests; i++) {
         plan.n_start += decisions[i].action == SCHED_START;
         plan.n_release += decisions[i].action == SCHED_RELEASE;
@@ -79,10 +76,7 @@ struct sched_plan sched_run(const struct sched_view *view, struct arena *arena)
     return plan;
 }
 
-bool sched_could_ever_fit(const struct sched_view *view, const struct sched_request *request,
-                          struct arena *arena)
+bool sched_could_ever_fit(const struct sched_view *view, int n_slots)
 {
-    struct room room;
-    room_init(&room, view, request->n_slots == 0, arena);
-    return room_fit(&room, request, ROOM_EVER) > 0;
+    return n_slots ? n_slots <= view->n_slots : view->n_aux > 0;
 }

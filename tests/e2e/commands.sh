@@ -192,9 +192,9 @@ for name in first second; do
     expect_status 0
 done
 run "$det" why 6
-expect_out "it needs 2 slots, the largest free block is 0"
+expect_out "it needs 2 slots, 0 are free"
 run "$det" job list
-expect_out "needs 2 slots, the largest free block is 0"
+expect_out "needs 2 slots, 0 are free"
 run "$det" job update 6 50
 expect_out "Job 6 has priority 50."
 run "$det" experiment set max-slots 6 4

@@ -2,8 +2,10 @@
 """Who may call what. Every route of the table is tried by everybody: with no token, with wrong, expired and revoked ones, by tasks and
 jobs of the same and of another user, by users who own it and who do not, by administrators."""
 import contextlib
+import json
 import os
 import re
+import select
 import sqlite3
 import stat
 import sys
@@ -369,6 +371,25 @@ complete(1, 0.5)
             expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 403)
         for name in ('etc/passwd', 'missing', 'unlisted', '../' + uuid + '/real'):
             expect(name, m.call('GET', f'checkpoints/{uuid}/files/{name}')[0], 404)
+
+
+def test_uploads_do_not_wait_for_guesses(det):
+    """A hundred clients guess passwords. Archives that are sent after all of these requests are kept before the last guess is examined."""
+    n_guesses, n_names, n_uploads = 100, 8, 20
+    with Master(det) as m:
+        open_ones = []
+        for i in range(n_names):
+            m.post('users', {'username': f'user{i}'})
+        body = {'password': 'wrong horse'}
+        for i in range(n_guesses):
+            c = m.connect(source=f'127.0.1.{i + 1}')
+            c.request('POST', '/api/v1/auth/login', json.dumps({**body, 'username': f'user{i % n_names}'}), {'Content-Type': 'application/json'})
+            open_ones.append(c)
+        for i in range(n_uploads):
+            m.upload({'train.py': f'print({i})'})
+        answered, _, _ = select.select([c.sock for c in open_ones], [], [], 0)
+        expect('all guesses were examined before the last upload was kept', len(answered) == n_guesses, False)
+        expect('nobody is let in', {c.getresponse().status for c in open_ones} <= {401, 429}, True)
 
 
 def test_files_are_private(det):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -253,6 +254,188 @@ def test_connections_per_user(det):
             statuses.append(answer.status)
             kept.append(c)
         expect('answers', statuses, [200, 200, 429, 429])
+
+
+# Tasks that say that they run, and end when they are told to.
+HOLD = """
+name: %s
+entrypoint: python3 hold.py
+max_restarts: 0
+resources: {%s}
+searcher: {name: %s, metric: loss, max_length: {batches: 1}%s}
+"""
+HOLD_CODE = """
+from task import *
+ready()
+while not os.path.exists(os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], 'end-' + hparams.get('who', 'all'))):
+    if preempted():
+        ack()
+        raise SystemExit(0)
+    time.sleep(0.05)
+complete(1, 0.5)
+"""
+
+
+def hold(m, name, resources='', n=1):
+    search = ('random', f', max_trials: {n}, max_concurrent_trials: {n}') if n > 1 else ('single', '')
+    return m.create(HOLD % (name, resources, *search), {'hold.py': HOLD_CODE})
+
+
+def n_running(m, e):
+    return sum(x['allocatedSlots'] for x in m.get('jobs')['jobs'] if x['experimentId'] == e)
+
+
+def wait_running(m, *wanted):
+    """Pairs of an experiment and how many slots it should have."""
+    wait_for(lambda: all(n_running(m, e) == n for e, n in wanted), f'{wanted}, at last {[n_running(m, e) for e, _ in wanted]}')
+
+
+def why(m, e):
+    return [x['waiting'] for x in m.get('jobs')['jobs'] if x['experimentId'] == e][0]
+
+
+@covers('scheduler.type', 'scheduler.preemption', 'scheduler.default_priority')
+def test_scheduler(det):
+    """Two experiments that want all of four slots, one after the other."""
+    def config(text):
+        return 'port: 0\nslots: 4\nscheduler: {%s}\n' % text
+
+    with Master(det, config=config('type: priority')) as m:
+        first, second = hold(m, 'first', n=4), hold(m, 'second', 'priority: 1', n=4)
+        wait_running(m, (first, 0), (second, 4))
+        expect('default priority', [j['priority'] for j in m.get('jobs')['jobs']], [1, 42])
+    with Master(det, config=config('type: priority, preemption: false, default_priority: 7')) as m:
+        first = hold(m, 'first', n=4)
+        wait_running(m, (first, 4))
+        second = hold(m, 'second', 'priority: 1', n=4)
+        wait_for(lambda: why(m, second), 'a reason')
+        expect('why', why(m, second), 'needs 1 slot, 0 are free')
+        wait_running(m, (first, 4), (second, 0))
+        expect('default priority', [j['priority'] for j in m.get('jobs')['jobs']], [1, 7])
+    with Master(det, config=config('type: fair_share')) as m:
+        first, second = hold(m, 'first', 'weight: 3', n=4), hold(m, 'second', 'weight: 1', n=4)
+        wait_running(m, (first, 3), (second, 1))
+        wait_for(lambda: why(m, second) == 'needs 1 slot, the fair share of experiment 2 is 1', 'the reason')
+    with Master(det, config=config('type: round_robin')) as m:
+        first = hold(m, 'first', n=3)
+        wait_running(m, (first, 3))
+        second, third = hold(m, 'second', n=2), hold(m, 'third', 'priority: 1', n=2)
+        wait_running(m, (first, 3), (second, 1), (third, 0))  # nothing is taken from anybody
+        m.post(f'experiments/{first}/kill')
+        wait_running(m, (second, 2), (third, 2))
+
+
+@covers('resource_pools', 'default_resource_pool')
+def test_resource_pools(det):
+    config = """
+port: 0
+slots: 3
+scheduler: {default_priority: 50}
+default_resource_pool: rest
+resource_pools:
+- {name: one, description: for experiments that are urgent, slot_ids: [1], scheduler: {preemption: false, default_priority: 9}}
+- {name: rest, max_aux_tasks: 0, scheduler: {type: round_robin}}
+"""
+    with Master(det, config=config) as m:
+        expect('slots', [(s['id'], s['resourcePool']) for s in m.get('slots')['slots']], [(0, 'rest'), (1, 'one'), (2, 'rest')])
+        first, second = hold(m, 'a', 'resource_pool: one'), hold(m, 'b', 'slots_per_trial: 2')
+        wait_running(m, (first, 1), (second, 2))
+        a, b = m.trials(first)[0]['id'], m.trials(second)[0]['id']
+        wait_for(lambda: [s['trialId'] for s in m.get('slots')['slots']] == [b, a, b], 'them to run where they belong')
+        expect('records', [m.experiment(e)['resourcePool'] for e in (first, second)], ['one', 'rest'])
+        expect('priorities', [j['priority'] for j in m.get('jobs')['jobs']], [9, 50])
+        third = hold(m, 'c', 'resource_pool: one, priority: 1')
+        wait_for(lambda: why(m, third), 'a reason')
+        expect('its own scheduler', (why(m, third), n_running(m, first)), ('needs 1 slot, 0 are free', 1))
+        pools = {p['name']: p for p in m.get('resource-pools')['resourcePools']}
+        expect('pool one', [pools['one'][k] for k in ('slots', 'slotsInUse', 'waiting', 'default', 'scheduler', 'preemption')],
+               [1, 1, 1, False, 'priority', False])
+        expect('pool rest', [pools['rest'][k] for k in ('slots', 'slotsInUse', 'waiting', 'default', 'scheduler', 'defaultPriority')],
+               [2, 2, 0, True, 'round_robin', 50])
+        for resources, text in (('slots_per_trial: 2, resource_pool: one', "2 slots are wanted, pool 'one' has 1"),
+                                ('slots_per_trial: 0', "pool 'rest' takes no tasks without slots"),
+                                ('resource_pool: two', "there is no pool 'two', only 'one', 'rest'")):
+            status, answer = m.call('POST', 'experiments', {'config': HOLD % ('x', resources, 'single', '')})
+            expect(f'{resources}: {answer}', (status, text in str(answer)), (400, True))
+        zero = hold(m, 'd', 'slots_per_trial: 0, resource_pool: one')
+        wait_for(lambda: m.trials(zero) and m.get(f'trials/{m.trials(zero)[0]["id"]}/runs')['runs'], 'one without slots to run')
+        m.write_config('port: 0\nslots: 3\nresource_pools: [{name: other}]\n')
+        m.stop()
+        m.start()
+        wait_for(lambda: why(m, third), 'a reason')
+        expect('a pool that is gone', why(m, third), "the configuration of the master has no resource pool 'one' any more")
+        expect('what runs goes on', n_running(m, first), 1)
+        m.post(f'experiments/{first}/kill')
+        m.wait_experiment(first, 'STATE_CANCELED')
+    for text, said in (('[{name: a}, {name: a, slot_ids: [1]}]', "there are two pools named 'a'"),
+                       ('[{name: a}, {name: b}]', "pools 'a' and 'b' would both have all slots"),
+                       ('[{name: a, slot_ids: [1]}, {name: b, slot_ids: [0, 1]}]', "slot 1 is in pool 'a' already"),
+                       ('[{name: ""}]', 'must not be empty'), ('[{slot_ids: [1]}]', 'name')):
+        expect(f'{text}: {refused(det, "resource_pools: " + text)}', said in refused(det, 'resource_pools: ' + text), True)
+    expect('default', "no pool named 'x'" in refused(det, 'default_resource_pool: x'), True)
+
+
+@covers(*('checkpoint_storage.' + key for key in ('type', 'save_experiment_best', 'save_trial_best', 'save_trial_latest')))
+def test_checkpoint_storage(det):
+    train = 'from task import *\nready()\nfor i in range(4): checkpoint(i + 1)\ncomplete(1, 0.5)\n'
+    search = 'entrypoint: python3 train.py\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n'
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        usual = f'checkpoint_storage: {{type: shared_fs, host_path: {folder}, storage_path: usual, save_trial_latest: 3, save_trial_best: 0,'
+        usual += ' save_experiment_best: 5}'
+
+        def there(name):
+            return sorted(os.listdir(os.path.join(folder, name)))
+        with Master(det, config=f'port: 0\n{usual}\n') as m:
+            e = m.create(search, {'train.py': train})
+            m.wait_experiment(e, 'STATE_COMPLETED')
+            kept = m.get(f'experiments/{e}/checkpoints?states=STATE_COMPLETED')['checkpoints']
+            expect('kept', len(kept), 3)
+            wait_for(lambda: there('usual') == sorted(c['uuid'] for c in kept), 'the others to be deleted')
+            # What an experiment says goes before it, key by key; another place leaves nothing of this one but how many are kept.
+            e = m.create(search + 'checkpoint_storage: {save_trial_latest: 1}\n', {'train.py': train})
+            m.wait_experiment(e, 'STATE_COMPLETED')
+            wait_for(lambda: len(there('usual')) == 4, 'its own number')
+            e = m.create(search + f'checkpoint_storage: {{type: directory, container_path: {folder}/own}}\n', {'train.py': train})
+            m.wait_experiment(e, 'STATE_COMPLETED')
+            kept = m.get(f'experiments/{e}/checkpoints?states=STATE_COMPLETED')['checkpoints']
+            wait_for(lambda: there('own') == sorted(c['uuid'] for c in kept), 'its own place')
+            expect('kept there', len(kept), 3)
+            checked = m.post('configs/check', {'config': search})['config']
+            for line in (f'host_path: {folder}', 'save_trial_best: 0', 'save_experiment_best: 5', 'save_trial_latest: 3'):
+                expect(line, line in checked, True)
+    expect('gcs', 'is refused' in refused(det, 'checkpoint_storage: {type: gcs, bucket: b}'), True)
+
+
+def age(m, days):
+    """All trials ended so long ago."""
+    m.stop()
+    with contextlib.closing(sqlite3.connect(os.path.join(m.data, 'det.db'))) as db, db:
+        db.execute('UPDATE trials SET endTime = endTime - ?', (days * 86400 * 1000000,))
+    m.start()
+
+
+@covers('retention_policy.log_retention_days')
+def test_log_retention(det):
+    with Master(det, config='port: 0\nretention_policy: {log_retention_days: 30}\n') as m:
+        e = {days: m.create(TASK % 'echo words' + (f'retention_policy: {{log_retention_days: {days}}}\n' if days is not None else ''))
+             for days in (None, -1, 0, 50)}
+        for x in e.values():
+            m.wait_experiment(x, 'STATE_COMPLETED')
+        trials = {days: m.trials(x)[0]['id'] for days, x in e.items()}
+
+        def left():
+            return {days for days, t in trials.items() if 'words' in m.lines(t)}
+        age(m, 0)  # cleaning is the first thing that a master does
+        wait_for(lambda: left() == {None, -1, 50}, 'those that are not kept to go')
+        age(m, 29)
+        expect('not yet', left(), {None, -1, 50})
+        age(m, 2)
+        wait_for(lambda: left() == {-1, 50}, "those of the master's days to go")
+        det_says(det, '-m', 'http://' + m.host, 'experiment', 'set', 'log-retention', str(e[-1]), '31', home=m.data)
+        expect('changed', m.experiment(e[-1])['logRetentionDays'], 31)
+        age(m, 0)
+        wait_for(lambda: left() == {50}, 'what was changed to go')
 
 
 @covers('ui_dir')

@@ -31,7 +31,7 @@ def test_others_are_answered_while_trials_are_created(det):
             raise Failure(f'the first answers came when there were {seen} trials')
         trials = wait_all(m, e)
         expect('slots that are used', sum(t['state'] == 'STATE_ACTIVE' for t in trials), N)
-        expect('why it waits', 'largest free block is 0' in m.get('jobs')['jobs'][0]['waiting'], True)
+        expect('why it waits', '0 are free' in m.get('jobs')['jobs'][0]['waiting'], True)
         m.post(f'experiments/{e}/kill')
         expect('state while there are trials left', m.experiment(e)['state'], 'STATE_STOPPING_KILLED')
         m.wait_experiment(e, 'STATE_CANCELED')

@@ -161,10 +161,15 @@ void rm_enable_slot(struct rm *rm, int id, bool enabled)
     if (id >= 0 && id < N_SLOTS) rm->slots[id].disabled = !enabled;
 }
 
-struct sched_agent rm_agent(const struct rm *rm, int64_t id)
+void rm_put_slot(struct rm *rm, int id, int pool)
 {
-    struct sched_agent agent = {.id = id, .n_aux = N_AUX};
+    if (id >= 0 && id < N_SLOTS) rm->slots[id].pool = pool;
+}
+
+int rm_capacity(const struct rm *rm, int pool)
+{
+    int n = 0;
     for (int i = 0; i < N_SLOTS; i++)
-        agent.n_slots += !rm->slots[i].disabled || rm->slots[i].token;
-    return agent;
+        n += rm->slots[i].pool == pool && (!rm->slots[i].disabled || rm->slots[i].token);
+    return n;
 }

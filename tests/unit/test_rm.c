@@ -203,17 +203,36 @@ static void test_slots__belong_to_one_allocation(void **state)
     assert_ok(start_slots(w->rm, 2, 2, "true", &err), &err);
 }
 
+static void test_slots__belong_to_pools(void **state)
+{
+    struct world *w = *state;
+    det_err err = {0};
+    struct rm_task task = {
+        .token = 1, .n_slots = 1, .pool = 1, .argv = (const char *const[]){"true", NULL}};
+    w->rm = open_root(w->root, 3);
+    rm_put_slot(w->rm, 2, 1);
+    assert_int_equal(rm_capacity(w->rm, 0), 2);
+    assert_int_equal(rm_capacity(w->rm, 1), 1);
+    assert_ok(rm_start(w->rm, &task, &err), &err);
+    size_t n;
+    assert_int_equal(rm_slots(w->rm, &n)[2].token, 1);
+    task.token = 2;
+    assert_int_equal(rm_start(w->rm, &task, &err), DET_ESTATE); // although others are free
+    wait_event(w, RM_STARTED, 1);
+    wait_event(w, RM_EXITED, 1);
+}
+
 static void test_slots__disabled_ones_take_nothing_new(void **state)
 {
     struct world *w = *state;
     det_err err = {0};
     w->rm = open_root(w->root, 2);
-    assert_int_equal(rm_agent(w->rm, 1).n_slots, 2);
+    assert_int_equal(rm_capacity(w->rm, 0), 2);
     start(w->rm, 1, "exec sleep 1000"); // on slot 0
     rm_enable_slot(w->rm, 0, false);
-    assert_int_equal(rm_agent(w->rm, 1).n_slots, 2); // one used, one free
+    assert_int_equal(rm_capacity(w->rm, 0), 2); // one used, one free
     rm_enable_slot(w->rm, 1, false);
-    assert_int_equal(rm_agent(w->rm, 1).n_slots, 1);
+    assert_int_equal(rm_capacity(w->rm, 0), 1);
     assert_int_equal(start_slots(w->rm, 2, 1, "true", &err), DET_ESTATE);
     rm_enable_slot(w->rm, 1, true);
     assert_ok(start_slots(w->rm, 2, 1, "true", &err), &err);
@@ -550,6 +569,7 @@ int main(int argc, char **argv)
         T(start__tells_that_there_is_no_such_program),
         T(start__without_a_shim_nothing_remains),
         T(slots__belong_to_one_allocation),
+        T(slots__belong_to_pools),
         T(slots__disabled_ones_take_nothing_new),
         T(slots__divide_the_processors),
         T(slots__are_the_gpus_if_there_are_any),

@@ -1,15 +1,13 @@
-// What sched/ promises: where requests go, who gives way, what people are told.
+// What sched/ promises: who starts, who gives way, what people are told.
 #include "sched/sched.h"
 #include "support/test.h"
 
 enum { MAX_ITEMS = 32 };
 
-// A small cluster; the arrays are those of its view.
+// A small pool; the arrays are those of its view.
 struct world {
-    struct sched_agent agents[MAX_ITEMS];
     struct sched_group groups[MAX_ITEMS];
     struct sched_request requests[MAX_ITEMS];
-    struct sched_place places[MAX_ITEMS];
     struct sched_view view;
     struct arena arena;
     struct sched_plan plan;
@@ -19,7 +17,7 @@ static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     w->view = (struct sched_view){
-        .preemption = true, .agents = w->agents, .groups = w->groups, .requests = w->requests};
+        .preemption = true, .n_aux = 2, .groups = w->groups, .requests = w->requests};
     *state = w;
     return 0;
 }
@@ -31,18 +29,6 @@ static int teardown(void **state)
     free(w);
     return 0;
 }
-
-static void add_agents(struct world *w, int n, const int *sizes)
-{
-    for (int i = 0; i < n; i++) {
-        size_t at = w->view.n_agents++;
-        w->agents[at] =
-            (struct sched_agent){.id = (int64_t)at + 1, .n_slots = sizes[i], .n_aux = 2};
-    }
-}
-
-#define AGENTS(w, ...) \
-    add_agents(w, sizeof((int[]){__VA_ARGS__}) / sizeof(int), (int[]){__VA_ARGS__})
 
 static int add_group(struct world *w, const char *name, int priority)
 {
@@ -60,13 +46,10 @@ static int add_pending(struct world *w, int group, int n_slots)
     return at;
 }
 
-static int add_running(struct world *w, int group, int n_slots, int agent)
+static int add_running(struct world *w, int group, int n_slots)
 {
     int at = add_pending(w, group, n_slots);
-    w->places[at] = (struct sched_place){agent, n_slots};
     w->requests[at].state = SCHED_RUNNING;
-    w->requests[at].places = &w->places[at];
-    w->requests[at].n_places = 1;
     return at;
 }
 
@@ -89,123 +72,56 @@ static void assert_explained(struct world *w, int i, const char *text)
     buf_done(&out);
 }
 
-// One request of n slots on idle agents: the number of agents it gets.
-static size_t n_agents_for(struct world *w, int n_slots)
+static void test_fit__a_request_gets_all_of_its_slots_or_none(void **state)
 {
+    struct world *w = *state;
+    w->view.n_slots = 8;
     int group = add_group(w, "experiment 1", 42);
-    int i = add_pending(w, group, n_slots);
+    w->requests[add_running(w, group, 5)].preemptible = false;
+    int large = add_pending(w, group, 4), small = add_pending(w, group, 3);
     run(w);
-    return w->plan.decisions[i].action == SCHED_START ? w->plan.decisions[i].n_places : 0;
+    assert_explained(w, large, "needs 4 slots, 3 are free");
+    assert_action(w, small, SCHED_START);
 }
 
-static void test_fit__uses_whole_agents_of_one_size(void **state)
+static void test_fit__what_is_too_large_for_the_pool_is_known(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 8, 7, 7, 4, 4, 4, 4);
-    assert_int_equal(n_agents_for(w, 16), 4);
-    for (int i = 0; i < 4; i++) {
-        assert_in_range(w->plan.decisions[0].places[i].agent, 3, 6);
-        assert_int_equal(w->plan.decisions[0].places[i].n_slots, 4);
-    }
-}
-
-static void test_fit__takes_no_more_agents_than_needed(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 4, 4, 4, 4, 4);
-    assert_int_equal(n_agents_for(w, 8), 2);
-}
-
-static void test_fit__leaves_no_part_of_an_agent_over(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 3, 3, 3, 3, 3);
-    assert_int_equal(n_agents_for(w, 16), 0);
-    assert_explained(w, 0, "needs 16 slots, but there are only 15 in all");
-}
-
-static void test_fit__does_not_mix_sizes(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 8, 8, 3, 3, 3);
-    assert_int_equal(n_agents_for(w, 12), 0);
-    assert_explained(w, 0, "needs 12 slots, which no set of whole agents has");
-}
-
-static void test_fit__mixes_sizes_when_allowed(void **state)
-{
-    struct world *w = *state;
-    w->view.heterogeneous = true;
-    AGENTS(w, 2, 1, 1);
-    assert_int_equal(n_agents_for(w, 4), 3);
-}
-
-static void test_fit__mixes_many_sizes(void **state)
-{
-    struct world *w = *state;
-    w->view.heterogeneous = true;
-    AGENTS(w, 32, 32, 16, 16, 8, 8, 4, 4, 2, 2, 1, 1);
-    assert_int_equal(n_agents_for(w, 63), 6);
-}
-
-static void test_fit__spreads_over_idle_agents_only(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 4, 4, 4);
-    int other = add_group(w, "experiment 9", 1);
-    add_running(w, other, 1, 1);
-    assert_int_equal(n_agents_for(w, 8), 2);
-    assert_int_not_equal(w->plan.decisions[1].places[0].agent, 1);
-    assert_int_not_equal(w->plan.decisions[1].places[1].agent, 1);
-}
-
-static void test_fit__keeps_to_one_agent_when_told(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 4, 4);
+    w->view.n_slots = 4;
     int i = add_pending(w, add_group(w, "experiment 1", 42), 8);
-    w->requests[i].one_agent = true;
     run(w);
-    assert_action(w, i, SCHED_WAIT);
-    assert_explained(w, i, "needs 8 slots, but there are only 4 on one agent");
-    assert_false(sched_could_ever_fit(&w->view, &w->requests[i], &w->arena));
-    w->requests[i].one_agent = false;
-    assert_true(sched_could_ever_fit(&w->view, &w->requests[i], &w->arena));
+    assert_explained(w, i, "needs 8 slots, but there are only 4");
+    assert_false(sched_could_ever_fit(&w->view, 8));
+    assert_true(sched_could_ever_fit(&w->view, 4));
+    assert_true(sched_could_ever_fit(&w->view, 0));
+    w->view.n_aux = 0;
+    assert_false(sched_could_ever_fit(&w->view, 0));
 }
 
-static void test_fit__packs_or_spreads(void **state)
+static void test_fit__a_pool_that_goes_away_starts_nothing(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4, 4, 8);
-    int group = add_group(w, "experiment 1", 42);
-    add_running(w, group, 2, 1);
-    int i = add_pending(w, group, 1);
-    run(w);
-    assert_int_equal(w->plan.decisions[i].places[0].agent, 1);
-    w->view.fitting = SCHED_FIT_WORST;
-    add_running(w, group, 1, 0);
-    run(w);
-    assert_int_equal(w->plan.decisions[i].places[0].agent, 2);
-}
-
-static void test_fit__avoids_draining_and_excluded_agents(void **state)
-{
-    struct world *w = *state;
-    AGENTS(w, 4, 4, 4);
-    w->agents[0].draining = true;
-    int i = add_pending(w, add_group(w, "experiment 1", 42), 1);
-    w->requests[i].excluded = (int[]){1};
-    w->requests[i].n_excluded = 1;
-    run(w);
-    assert_int_equal(w->plan.decisions[i].places[0].agent, 2);
+    w->view.n_slots = 4;
+    w->view.draining = true;
+    int group = add_group(w, "experiment 1", 42), running = add_running(w, group, 1);
+    int with = add_pending(w, group, 1), without = add_pending(w, group, 0);
+    for (enum sched_policy policy = SCHED_PRIORITY; policy <= SCHED_HAND_ON; policy++) {
+        w->view.policy = policy;
+        run(w);
+        assert_int_equal(w->plan.n_start + w->plan.n_release, 0);
+        assert_action(w, running, SCHED_KEEP);
+        assert_explained(
+            w, with, "needs 1 slot; the machine is going away, so nothing new is started on it");
+        assert_action(w, without, SCHED_WAIT);
+    }
 }
 
 static void test_fit__requests_without_slots_use_auxiliary_places(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 1);
+    w->view.n_slots = 1;
     int group = add_group(w, "command 1", 42);
-    add_running(w, group, 1, 0);
+    add_running(w, group, 1);
     int first = add_pending(w, group, 0), second = add_pending(w, group, 0);
     int third = add_pending(w, group, 0);
     run(w);
@@ -217,12 +133,12 @@ static void test_fit__requests_without_slots_use_auxiliary_places(void **state)
 static void test_priority__backfills_and_preempts(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4, 4);
+    w->view.n_slots = 8;
     int p40 = add_group(w, "experiment 1", 40), p40_large = add_group(w, "experiment 2", 40);
     int p45 = add_group(w, "experiment 3", 45), p50 = add_group(w, "experiment 4", 50);
     int p55 = add_group(w, "experiment 5", 55);
-    int running_55 = add_running(w, p55, 1, 0), pending_50 = add_pending(w, p50, 1);
-    int pending_45 = add_pending(w, p45, 1), running_40 = add_running(w, p40, 4, 1);
+    int running_55 = add_running(w, p55, 1), pending_50 = add_pending(w, p50, 1);
+    int pending_45 = add_pending(w, p45, 1), running_40 = add_running(w, p40, 4);
     int pending_40 = add_pending(w, p40, 2), large_40 = add_pending(w, p40_large, 8);
     run(w);
     assert_int_equal(w->plan.n_start, 2);
@@ -233,25 +149,25 @@ static void test_priority__backfills_and_preempts(void **state)
     assert_false(w->plan.decisions[pending_40].backfilled);
     assert_action(w, running_55, SCHED_RELEASE);
     assert_action(w, running_40, SCHED_KEEP);
-    assert_explained(w, large_40, "needs 8 slots, the largest free block is 1");
+    assert_explained(w, large_40, "needs 8 slots, 1 is free");
     assert_explained(w, pending_50, "needs 1 slot; experiment 5 is stopping to make room");
 }
 
 static void test_priority__only_preemptible_work_passes_what_waits(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 8);
+    w->view.n_slots = 8;
     int ahead = add_group(w, "experiment 4", 42), behind = add_group(w, "command 5", 42);
-    w->requests[add_running(w, ahead, 4, 0)].preemptible = false;
+    w->requests[add_running(w, ahead, 4)].preemptible = false;
     int large = add_pending(w, ahead, 8), small = add_pending(w, behind, 1);
     w->requests[small].preemptible = false;
     int larger = add_pending(w, behind, 6);
     w->requests[larger].preemptible = false;
     run(w);
     assert_int_equal(w->plan.n_start + w->plan.n_release, 0);
-    assert_explained(w, large, "needs 8 slots, the largest free block is 4");
+    assert_explained(w, large, "needs 8 slots, 4 are free");
     assert_explained(w, small, "needs 1 slot and would fit; behind experiment 4");
-    assert_explained(w, larger, "needs 6 slots, the largest free block is 4; behind experiment 4");
+    assert_explained(w, larger, "needs 6 slots, 4 are free; behind experiment 4");
     w->requests[small].preemptible = true;
     run(w);
     assert_action(w, small, SCHED_START);
@@ -260,10 +176,10 @@ static void test_priority__only_preemptible_work_passes_what_waits(void **state)
 static void test_priority__without_preemption_nothing_passes_and_nothing_stops(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     w->view.preemption = false;
     int high = add_group(w, "experiment 1", 1), low = add_group(w, "experiment 2", 99);
-    add_running(w, low, 2, 0);
+    add_running(w, low, 2);
     add_pending(w, high, 4);
     add_pending(w, low, 1);
     run(w);
@@ -273,11 +189,11 @@ static void test_priority__without_preemption_nothing_passes_and_nothing_stops(v
 static void test_priority__releases_the_least_important_and_no_more_than_needed(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4, 4);
+    w->view.n_slots = 8;
     int high = add_group(w, "experiment 1", 1), mid = add_group(w, "experiment 2", 50);
     int low = add_group(w, "experiment 3", 99);
-    int mid_0 = add_running(w, mid, 2, 0), low_0 = add_running(w, low, 2, 0);
-    int low_1 = add_running(w, low, 4, 1);
+    int mid_0 = add_running(w, mid, 2), low_0 = add_running(w, low, 2);
+    int low_1 = add_running(w, low, 4);
     add_pending(w, high, 2);
     run(w);
     assert_action(w, mid_0, SCHED_KEEP);
@@ -292,10 +208,10 @@ static void test_priority__releases_the_least_important_and_no_more_than_needed(
 static void test_priority__releases_nothing_when_it_would_not_help(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int high = add_group(w, "experiment 1", 1), low = add_group(w, "experiment 2", 99);
-    w->requests[add_running(w, low, 1, 0)].preemptible = false;
-    add_running(w, low, 1, 0);
+    w->requests[add_running(w, low, 1)].preemptible = false;
+    add_running(w, low, 1);
     add_pending(w, high, 4);
     run(w);
     assert_int_equal(w->plan.n_release, 0);
@@ -304,9 +220,9 @@ static void test_priority__releases_nothing_when_it_would_not_help(void **state)
 static void test_priority__equals_give_way_by_queue_position(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 2);
+    w->view.n_slots = 2;
     int first = add_group(w, "experiment 1", 42), second = add_group(w, "experiment 2", 42);
-    int running = add_running(w, second, 2, 0);
+    int running = add_running(w, second, 2);
     add_pending(w, first, 2);
     run(w);
     assert_action(w, running, SCHED_RELEASE);
@@ -318,21 +234,21 @@ static void test_priority__equals_give_way_by_queue_position(void **state)
 static void test_priority__room_that_is_becoming_free_is_held(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int high = add_group(w, "experiment 1", 1), low = add_group(w, "experiment 2", 99);
-    w->requests[add_running(w, low, 2, 0)].state = SCHED_STOPPING;
-    int kept = add_running(w, low, 1, 0);
+    w->requests[add_running(w, low, 2)].state = SCHED_STOPPING;
+    int kept = add_running(w, low, 1);
     int wants_3 = add_pending(w, high, 3), wants_1 = add_pending(w, low, 1);
     run(w);
     assert_action(w, kept, SCHED_KEEP);
     assert_explained(w, wants_3, "needs 3 slots; room is becoming free");
-    assert_explained(w, wants_1, "needs 1 slot, the largest free block is 0; behind experiment 1");
+    assert_explained(w, wants_1, "needs 1 slot, 0 are free; behind experiment 1");
 }
 
 static void test_priority__what_can_never_run_stops_nobody(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int high = add_group(w, "experiment 1", 1), low = add_group(w, "experiment 2", 99);
     add_pending(w, high, 8);
     int i = add_pending(w, low, 4);
@@ -344,7 +260,7 @@ static void test_priority__what_can_never_run_stops_nobody(void **state)
 static void test_priority__max_slots_limits_a_group(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 8);
+    w->view.n_slots = 8;
     int group = add_group(w, "experiment 1", 1), other = add_group(w, "experiment 2", 99);
     w->groups[group].max_slots = 2;
     add_pending(w, group, 2);
@@ -357,12 +273,12 @@ static void test_priority__max_slots_limits_a_group(void **state)
 static void test_priority__a_lowered_limit_releases_the_newest(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int group = add_group(w, "experiment 1", 1);
     w->groups[group].max_slots = 2;
-    int oldest = add_running(w, group, 2, 0);
-    add_running(w, group, 1, 0);
-    add_running(w, group, 1, 0);
+    int oldest = add_running(w, group, 2);
+    add_running(w, group, 1);
+    add_running(w, group, 1);
     run(w);
     assert_int_equal(w->plan.n_release, 2);
     assert_action(w, oldest, SCHED_KEEP);
@@ -371,10 +287,10 @@ static void test_priority__a_lowered_limit_releases_the_newest(void **state)
 static void test_priority__room_made_for_a_group_counts_against_its_limit(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 2, 1);
+    w->view.n_slots = 3;
     int high = add_group(w, "experiment 1", 1), low = add_group(w, "experiment 2", 99);
     w->groups[high].max_slots = 2;
-    add_running(w, low, 2, 0);
+    add_running(w, low, 2);
     add_pending(w, high, 2);
     int small = add_pending(w, high, 1);
     run(w);
@@ -400,7 +316,7 @@ static void test_fair_share__follows_the_weights(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 8);
+    w->view.n_slots = 8;
     int light = add_group(w, "experiment 1", 42), heavy = add_group(w, "experiment 2", 42);
     w->groups[light].weight = 10;
     w->groups[heavy].weight = 30;
@@ -416,7 +332,7 @@ static void test_fair_share__gives_what_a_limit_leaves_to_others(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int limited = add_group(w, "experiment 1", 42), other = add_group(w, "experiment 2", 42);
     w->groups[limited].max_slots = 1;
     add_pendings(w, limited, 4, 1);
@@ -430,7 +346,7 @@ static void test_fair_share__shares_of_no_use_go_to_the_first_in_the_queue(void 
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 2);
+    w->view.n_slots = 2;
     int first = add_group(w, "experiment 1", 42), second = add_group(w, "experiment 2", 42);
     add_pending(w, second, 2);
     add_pending(w, first, 2);
@@ -443,11 +359,11 @@ static void test_fair_share__releases_what_is_beyond_the_share(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int group = add_group(w, "experiment 1", 42);
     w->groups[group].max_slots = 2;
     for (int i = 0; i < 4; i++)
-        add_running(w, group, 1, 0);
+        add_running(w, group, 1);
     run(w);
     assert_int_equal(w->plan.n_release, 2);
     assert_action(w, 0, SCHED_KEEP);
@@ -458,10 +374,10 @@ static void test_fair_share__makes_a_running_group_share(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int old = add_group(w, "experiment 1", 42), new = add_group(w, "experiment 2", 42);
     for (int i = 0; i < 4; i++)
-        add_running(w, old, 1, 0);
+        add_running(w, old, 1);
     add_pendings(w, new, 4, 1);
     run(w);
     assert_int_equal(w->plan.n_release, 2);
@@ -474,16 +390,15 @@ static void test_fair_share__freed_slots_gather_for_the_group_that_is_owed_them(
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 8);
+    w->view.n_slots = 8;
     int greedy = add_group(w, "command 1", 42), owed = add_group(w, "experiment 2", 42);
     for (int i = 0; i < 6; i++)
-        w->requests[add_running(w, greedy, 1, 0)].preemptible = false;
+        w->requests[add_running(w, greedy, 1)].preemptible = false;
     add_pendings(w, greedy, 4, 1);
     int large = add_pending(w, owed, 4);
     run(w);
     assert_int_equal(w->plan.n_start + w->plan.n_release, 0);
     w->requests[0].state = w->requests[1].state = SCHED_PENDING; // they ended, and came again
-    w->requests[0].n_places = w->requests[1].n_places = 0;
     run(w);
     assert_int_equal(w->plan.n_start, 1);
     assert_action(w, large, SCHED_START);
@@ -493,47 +408,43 @@ static void test_fair_share__divides_what_cannot_be_released_last(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    AGENTS(w, 8);
+    w->view.n_slots = 8;
     int fixed = add_group(w, "command 1", 42), yielding = add_group(w, "experiment 2", 42);
     int new = add_group(w, "experiment 3", 42);
-    w->requests[add_running(w, fixed, 6, 0)].preemptible = false;
-    add_running(w, yielding, 1, 0);
-    int last = add_running(w, yielding, 1, 0);
+    w->requests[add_running(w, fixed, 6)].preemptible = false;
+    add_running(w, yielding, 1);
+    int last = add_running(w, yielding, 1);
     add_pendings(w, new, 2, 1);
     run(w);
     assert_int_equal(w->plan.n_release, 1);
     assert_action(w, last, SCHED_RELEASE);
 }
 
-// The agent that will be free first is kept for the request that needs all of it, whichever agent
-// the others would prefer.
+// Others take no more than leaves room for the request that is owed the most, when what stops now
+// has stopped.
 static void test_fair_share__keeps_room_for_who_is_owed_most(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_FAIR_SHARE;
-    w->view.fitting = SCHED_FIT_WORST;
-    AGENTS(w, 4, 4);
+    w->view.n_slots = 8;
     int small = add_group(w, "experiment 1", 42), large = add_group(w, "experiment 2", 42);
-    add_running(w, small, 1, 0);
-    add_running(w, small, 1, 0);
-    add_running(w, small, 1, 1);
+    int leaving = add_group(w, "experiment 3", 42);
+    for (int i = 0; i < 3; i++)
+        add_running(w, small, 1);
+    w->requests[add_running(w, leaving, 2)].state = SCHED_STOPPING;
     int next = add_pending(w, small, 1), whole = add_pending(w, large, 4);
-    for (int id = 100; id < 120; id++) {
-        w->requests[whole].id = id;
-        run(w);
-        assert_explained(w, whole, "needs 4 slots, the largest free block is 3");
-        assert_action(w, next, SCHED_START);
-        assert_int_equal(w->plan.decisions[next].places[0].agent, 0);
-    }
+    run(w);
+    assert_explained(w, whole, "needs 4 slots, 3 are free");
+    assert_action(w, next, SCHED_START);
 }
 
 static void test_round_robin__gives_every_group_its_turn(void **state)
 {
     struct world *w = *state;
     w->view.policy = SCHED_ROUND_ROBIN;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int busy = add_group(w, "experiment 1", 42), idle = add_group(w, "experiment 2", 42);
-    add_running(w, busy, 1, 0);
+    add_running(w, busy, 1);
     add_pendings(w, busy, 4, 1);
     add_pendings(w, idle, 4, 1);
     run(w);
@@ -546,20 +457,58 @@ static void test_round_robin__small_requests_do_not_starve_a_large_one(void **st
 {
     struct world *w = *state;
     w->view.policy = SCHED_ROUND_ROBIN;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int large = add_group(w, "experiment 1", 42), small = add_group(w, "experiment 2", 42);
-    add_running(w, small, 1, 0);
+    add_running(w, small, 1);
     add_pending(w, large, 4);
     int i = add_pending(w, small, 1);
     run(w);
     assert_int_equal(w->plan.n_start, 0);
-    assert_explained(w, i, "needs 1 slot, the largest free block is 0; behind experiment 1");
+    assert_explained(w, i, "needs 1 slot, 0 are free; behind experiment 1");
+}
+
+static void test_hand_on__goes_by_priority_and_groups_take_turns(void **state)
+{
+    struct world *w = *state;
+    w->view.policy = SCHED_HAND_ON;
+    w->view.n_slots = 1000;
+    w->view.max_waiting = 4;
+    int many = add_group(w, "experiment 1", 42), few = add_group(w, "experiment 2", 42);
+    int urgent = add_group(w, "experiment 3", 1);
+    w->requests[add_running(w, many, 100)].waits_elsewhere = true;
+    add_running(w, many, 100); // has begun, and counts no more
+    add_pendings(w, many, 4, 1);
+    int other = add_pending(w, few, 1), first = add_pending(w, urgent, 1);
+    run(w);
+    assert_int_equal(w->plan.n_start, 3);
+    assert_int_equal(w->plan.n_release, 0);
+    assert_action(w, first, SCHED_START);
+    assert_action(w, other, SCHED_START);
+    assert_int_equal(count_starts(w, many), 1);
+    assert_explained(w, 3, "needs 1 slot; 4 wait already to be started");
+}
+
+static void test_hand_on__limits_are_kept(void **state)
+{
+    struct world *w = *state;
+    w->view.policy = SCHED_HAND_ON;
+    w->view.n_slots = 16;
+    w->view.max_waiting = 100;
+    int group = add_group(w, "experiment 1", 42);
+    w->groups[group].max_slots = 4;
+    add_running(w, group, 2);
+    int first = add_pending(w, group, 2), over = add_pending(w, group, 2);
+    int too_large = add_pending(w, add_group(w, "experiment 2", 42), 17);
+    run(w);
+    assert_action(w, first, SCHED_START);
+    assert_explained(w, over, "needs 2 slots, max_slots of experiment 1 is 4");
+    assert_explained(w, too_large, "needs 17 slots, but there are only 16");
 }
 
 static void test_explain__says_nothing_about_what_does_not_wait(void **state)
 {
     struct world *w = *state;
-    AGENTS(w, 4);
+    w->view.n_slots = 4;
     int i = add_pending(w, add_group(w, "experiment 1", 42), 1);
     run(w);
     struct buf out = BUF_INIT(1000);
@@ -569,28 +518,24 @@ static void test_explain__says_nothing_about_what_does_not_wait(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
-RUN_TESTS(T(fit__uses_whole_agents_of_one_size), T(fit__takes_no_more_agents_than_needed),
-          T(fit__leaves_no_part_of_an_agent_over), T(fit__does_not_mix_sizes),
-          T(fit__mixes_sizes_when_allowed), T(fit__mixes_many_sizes),
-          T(fit__spreads_over_idle_agents_only), T(fit__keeps_to_one_agent_when_told),
-          T(fit__packs_or_spreads), T(fit__avoids_draining_and_excluded_agents),
-          T(fit__requests_without_slots_use_auxiliary_places), T(priority__backfills_and_preempts),
-          T(priority__only_preemptible_work_passes_what_waits),
-          T(priority__without_preemption_nothing_passes_and_nothing_stops),
-          T(priority__releases_the_least_important_and_no_more_than_needed),
-          T(priority__releases_nothing_when_it_would_not_help),
-          T(priority__equals_give_way_by_queue_position),
-          T(priority__room_that_is_becoming_free_is_held),
-          T(priority__what_can_never_run_stops_nobody), T(priority__max_slots_limits_a_group),
-          T(priority__a_lowered_limit_releases_the_newest), T(fair_share__follows_the_weights),
-          T(fair_share__gives_what_a_limit_leaves_to_others),
-          T(fair_share__shares_of_no_use_go_to_the_first_in_the_queue),
-          T(fair_share__releases_what_is_beyond_the_share),
-          T(fair_share__makes_a_running_group_share),
-          T(fair_share__freed_slots_gather_for_the_group_that_is_owed_them),
-          T(priority__room_made_for_a_group_counts_against_its_limit),
-          T(fair_share__divides_what_cannot_be_released_last),
-          T(fair_share__keeps_room_for_who_is_owed_most),
-          T(round_robin__gives_every_group_its_turn),
-          T(round_robin__small_requests_do_not_starve_a_large_one),
-          T(explain__says_nothing_about_what_does_not_wait))
+RUN_TESTS(
+    T(fit__a_request_gets_all_of_its_slots_or_none),
+    T(fit__what_is_too_large_for_the_pool_is_known), T(fit__a_pool_that_goes_away_starts_nothing),
+    T(fit__requests_without_slots_use_auxiliary_places), T(priority__backfills_and_preempts),
+    T(priority__only_preemptible_work_passes_what_waits),
+    T(priority__without_preemption_nothing_passes_and_nothing_stops),
+    T(priority__releases_the_least_important_and_no_more_than_needed),
+    T(priority__releases_nothing_when_it_would_not_help),
+    T(priority__equals_give_way_by_queue_position), T(priority__room_that_is_becoming_free_is_held),
+    T(priority__what_can_never_run_stops_nobody), T(priority__max_slots_limits_a_group),
+    T(priority__a_lowered_limit_releases_the_newest),
+    T(priority__room_made_for_a_group_counts_against_its_limit), T(fair_share__follows_the_weights),
+    T(fair_share__gives_what_a_limit_leaves_to_others),
+    T(fair_share__shares_of_no_use_go_to_the_first_in_the_queue),
+    T(fair_share__releases_what_is_beyond_the_share), T(fair_share__makes_a_running_group_share),
+    T(fair_share__freed_slots_gather_for_the_group_that_is_owed_them),
+    T(fair_share__divides_what_cannot_be_released_last),
+    T(fair_share__keeps_room_for_who_is_owed_most), T(round_robin__gives_every_group_its_turn),
+    T(round_robin__small_requests_do_not_starve_a_large_one),
+    T(hand_on__goes_by_priority_and_groups_take_turns), T(hand_on__limits_are_kept),
+    T(explain__says_nothing_about_what_does_not_wait))

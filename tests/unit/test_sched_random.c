@@ -9,8 +9,7 @@
 #include "support/test.h"
 
 enum {
-    MAX_AGENTS = 5,
-    MAX_SLOTS = 8,
+    MAX_SLOTS = 32,
     MAX_GROUPS = 8,
     MAX_REQUESTS = 24,
     MAX_RUN = 40,  // ticks that work runs
@@ -23,9 +22,7 @@ enum {
 static int64_t n_events = 100000;
 
 struct task {
-    struct sched_request request; // places point into places
-    struct sched_place places[MAX_AGENTS];
-    int excluded;
+    struct sched_request request;
     int64_t end; // tick at which it ends or has stopped
     int64_t waits_since;
 };
@@ -33,14 +30,13 @@ struct task {
 struct sim {
     uint64_t seed, n_random, digest;
     int64_t tick, next_id;
-    struct sched_agent agents[MAX_AGENTS];
     struct sched_group groups[MAX_GROUPS];
     struct task tasks[MAX_REQUESTS];
     struct sched_request requests[MAX_REQUESTS];
     struct sched_view view;
     struct sched_plan plan; // in the arena, until the next pass
     struct arena arena;
-    int64_t owner[MAX_AGENTS][MAX_SLOTS]; // request id in each slot; 0: free
+    int64_t owner[MAX_SLOTS]; // request id in each slot; 0: free
     int64_t n_start, n_release, n_backfill, longest_wait;
 };
 
@@ -63,19 +59,15 @@ static void new_group(struct sim *s, int g)
 static void new_world(struct sim *s)
 {
     s->view = (struct sched_view){
-        .policy = (enum sched_policy)pick(s, 3),
-        .fitting = (enum sched_fitting)pick(s, 2),
+        .policy = (enum sched_policy)pick(s, 4),
         .preemption = pick(s, 3) > 0,
-        .heterogeneous = pick(s, 2),
-        .agents = s->agents,
-        .n_agents = 1 + (size_t)pick(s, MAX_AGENTS),
+        .n_slots = 1 + pick(s, MAX_SLOTS),
+        .n_aux = pick(s, N_AUX),
+        .max_waiting = 1 + pick(s, 4),
         .groups = s->groups,
         .n_groups = MAX_GROUPS,
         .requests = s->requests,
     };
-    for (int i = 0; i < MAX_AGENTS; i++)
-        s->agents[i] =
-            (struct sched_agent){.id = i, .n_slots = 1 << pick(s, 4), .n_aux = pick(s, N_AUX)};
     for (int g = 0; g < MAX_GROUPS; g++)
         new_group(s, g);
     memset(s->owner, 0, sizeof s->owner);
@@ -100,19 +92,15 @@ static void submit(struct sim *s)
         .request = {.id = ++s->next_id,
                     .group = group,
                     .n_slots = pick(s, 6) ? 1 + pick(s, 4) * pick(s, 4) : 0,
-                    .preemptible = pick(s, 3) > 0,
-                    .one_agent = pick(s, 3) == 0},
-        .excluded = pick(s, MAX_AGENTS),
+                    .preemptible = pick(s, 3) > 0},
         .waits_since = -1,
     };
-    if (pick(s, 10) == 0) t->request.n_excluded = 1;
 }
 
 static void free_slots(struct sim *s, int64_t id)
 {
-    for (int a = 0; a < MAX_AGENTS; a++)
-        for (int k = 0; k < MAX_SLOTS; k++)
-            if (s->owner[a][k] == id) s->owner[a][k] = 0;
+    for (int k = 0; k < MAX_SLOTS; k++)
+        if (s->owner[k] == id) s->owner[k] = 0;
 }
 
 static void remove_task(struct sim *s, int i)
@@ -131,7 +119,6 @@ static void end_task(struct sim *s, int i)
     }
     free_slots(s, t->request.id);
     t->request.state = SCHED_PENDING;
-    t->request.n_places = 0;
 }
 
 static void end_due_tasks(struct sim *s)
@@ -151,10 +138,9 @@ static void forget_waits(struct sim *s)
 static void operate(struct sim *s)
 {
     struct sched_group *g = &s->groups[pick(s, MAX_GROUPS)];
-    struct sched_agent *a = &s->agents[pick(s, MAX_AGENTS)];
     switch (pick(s, 4)) {
     case 0:
-        a->draining = !a->draining;
+        s->view.draining = !s->view.draining;
         break;
     case 1:
         g->priority = 1 + pick(s, 3);
@@ -195,7 +181,7 @@ static bool is_ahead(const struct sim *s, int i, int k)
 static bool is_held_back(const struct sim *s, int i) // and stands in nobody's way
 {
     enum sched_why why = s->plan.decisions[i].why;
-    return why == SCHED_WHY_CAP || why == SCHED_WHY_NEVER;
+    return why == SCHED_WHY_CAP || why == SCHED_WHY_NEVER || why == SCHED_WHY_DRAINING;
 }
 
 static bool waits(const struct sim *s, int i)
@@ -203,52 +189,41 @@ static bool waits(const struct sim *s, int i)
     return s->plan.decisions[i].action == SCHED_WAIT && !is_held_back(s, i);
 }
 
-static int count_free(const struct sim *s, int agent)
-{
-    int n = 0;
-    for (int k = 0; k < s->agents[agent].n_slots; k++)
-        n += s->owner[agent][k] == 0;
-    return n;
-}
-
-static int count_aux(const struct sim *s, int agent)
+static int count_aux(const struct sim *s)
 {
     int n = 0;
     for (size_t i = 0; i < s->view.n_requests; i++) {
         const struct sched_request *r = &s->tasks[i].request;
-        n += r->n_slots == 0 && r->state != SCHED_PENDING && r->places[0].agent == agent;
+        n += r->n_slots == 0 && r->state != SCHED_PENDING;
     }
     return n;
 }
 
-// Takes real slots: fails if there are not enough free ones.
-static void occupy(struct sim *s, const struct sched_request *r, struct sched_place place)
+// Takes real slots: fails if there are not enough free ones. Whoever hands requests on has none.
+static void check_start(struct sim *s, int i)
 {
-    int left = place.n_slots;
-    assert_false(s->agents[place.agent].draining);
-    assert_false(r->n_excluded && r->excluded[0] == place.agent);
-    for (int k = 0; k < s->agents[place.agent].n_slots && left; k++) {
-        if (s->owner[place.agent][k]) continue;
-        s->owner[place.agent][k] = r->id;
+    const struct sched_request *r = &s->requests[i];
+    int left = s->view.policy == SCHED_HAND_ON ? 0 : r->n_slots;
+    assert_int_equal(r->state, SCHED_PENDING);
+    assert_false(s->view.draining);
+    for (int k = 0; k < s->view.n_slots && left; k++) {
+        if (s->owner[k]) continue;
+        s->owner[k] = r->id;
         left--;
     }
     if (left) fail_msg("seed %ld tick %ld: a slot is shared", (long)s->seed, (long)s->tick);
 }
 
-static void check_start(struct sim *s, int i)
+static void check_waiting_elsewhere(const struct sim *s)
 {
-    const struct sched_request *r = &s->requests[i];
-    const struct sched_decision *d = &s->plan.decisions[i];
-    int sum = 0;
-    assert_int_equal(r->state, SCHED_PENDING);
-    assert_true(d->n_places == 1 || !r->one_agent);
-    for (size_t k = 0; k < d->n_places; k++) {
-        int agent = d->places[k].agent;
-        sum += d->places[k].n_slots;
-        if (d->n_places > 1) assert_int_equal(count_free(s, agent), s->agents[agent].n_slots);
-        occupy(s, r, d->places[k]);
+    int n[2] = {0}, n_new[2] = {0};
+    for (size_t i = 0; i < s->view.n_requests; i++) {
+        bool starts = s->plan.decisions[i].action == SCHED_START, aux = !s->requests[i].n_slots;
+        n[aux] += starts || s->requests[i].waits_elsewhere;
+        n_new[aux] += starts;
     }
-    assert_int_equal(sum, r->n_slots);
+    for (int aux = 0; aux < 2; aux++)
+        assert_true(!n_new[aux] || n[aux] <= s->view.max_waiting);
 }
 
 static void check_max_slots(const struct sim *s, int group)
@@ -288,6 +263,7 @@ static void check_release(const struct sim *s, int i)
     assert_int_equal(s->requests[i].state, SCHED_RUNNING);
     assert_true(s->requests[i].preemptible);
     assert_int_not_equal(s->view.policy, SCHED_ROUND_ROBIN);
+    assert_int_not_equal(s->view.policy, SCHED_HAND_ON);
 }
 
 // The waiting request that is owed the next room, by the promise of the policy; -1: none.
@@ -321,6 +297,7 @@ static bool is_owed_room(const struct sim *s, int i)
     const struct sched_decision *d = &s->plan.decisions[i];
     if (!waits(s, i) || s->requests[i].n_slots == 0) return false;
     if (s->view.policy == SCHED_FAIR_SHARE) return d->why == SCHED_WHY_SLOTS;
+    if (s->view.policy == SCHED_HAND_ON) return false; // the other scheduler decides
     for (int k = 0; k < (int)s->view.n_requests; k++) {
         bool starts = d[k - i].action == SCHED_START && s->requests[k].n_slots;
         if (starts && is_ahead(s, k, i) && s->view.policy == SCHED_PRIORITY) return false;
@@ -357,6 +334,7 @@ static void check_plan(struct sim *s)
     }
     for (int g = 0; g < MAX_GROUPS; g++)
         check_max_slots(s, g);
+    if (s->view.policy == SCHED_HAND_ON) check_waiting_elsewhere(s);
     check_waits(s);
 }
 
@@ -373,14 +351,11 @@ static void carry_out(struct sim *s, int i)
         s->n_release++;
     } else if (d->action == SCHED_START) {
         check_start(s, i);
-        memcpy(t->places, d->places, d->n_places * sizeof *d->places);
-        t->request.n_places = d->n_places;
         t->request.state = SCHED_RUNNING;
+        t->request.waits_elsewhere = s->view.policy == SCHED_HAND_ON;
         t->end = s->tick + 1 + pick(s, MAX_RUN);
         s->n_start++;
         s->n_backfill += d->backfilled;
-        for (size_t k = 0; k < d->n_places; k++)
-            s->digest = rng_u64(s->digest, 9, (uint64_t)d->places[k].agent);
     }
 }
 
@@ -388,25 +363,23 @@ static void make_pass(struct sim *s)
 {
     arena_done(&s->arena);
     for (size_t i = 0; i < s->view.n_requests; i++) {
-        struct task *t = &s->tasks[i];
-        t->request.places = t->places;
-        t->request.excluded = &t->excluded;
-        s->requests[i] = t->request;
+        struct sched_request *r = &s->tasks[i].request;
+        if (r->waits_elsewhere && (r->state != SCHED_RUNNING || !pick(s, 8)))
+            r->waits_elsewhere = false;
+        s->requests[i] = *r;
     }
     s->plan = sched_run(&s->view, &s->arena);
     check_plan(s);
     for (int i = 0; i < (int)s->view.n_requests; i++)
         carry_out(s, i);
-    for (int a = 0; a < (int)s->view.n_agents; a++)
-        assert_true(count_aux(s, a) <= s->agents[a].n_aux);
+    assert_true(s->view.policy == SCHED_HAND_ON || count_aux(s) <= s->view.n_aux);
 }
 
 // After the last arrival everything that can run does so, and ends.
 static void drain(struct sim *s)
 {
     forget_waits(s);
-    for (int i = 0; i < MAX_AGENTS; i++)
-        s->agents[i].draining = false;
+    s->view.draining = false;
     for (int i = 0; i < 4 * MAX_REQUESTS * (MAX_RUN + MAX_STOP) && s->view.n_requests; i++) {
         s->tick++;
         make_event(s, true);
