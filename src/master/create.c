@@ -199,7 +199,7 @@ int create_read_config(struct live_experiment *e, struct str text, const struct 
 
 void create_add_usual(const struct master *m, struct arena *arena, struct config_opts *opts)
 {
-    const struct doc *usual = master_config_defaults(arena, m->opts.config);
+    const struct doc *usual = master_config_defaults(arena, m->cfg);
     struct config_text *below = arena_array(arena, opts->n_below + 1, sizeof *below);
     if (!usual) return;
     if (opts->n_below) memcpy(below, opts->below, opts->n_below * sizeof *below);

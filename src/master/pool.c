@@ -46,10 +46,10 @@ void pools_open(struct master *m)
 
 const struct pool *pool_find(const struct master *m, const char *name)
 {
-    const char *usual = m->opts.config->default_pool;
+    const char *usual = m->cfg->default_pool;
     if (!name || !*name) name = usual ? usual : m->pools[0].cfg->name;
     for (size_t i = 0; i < m->n_pools; i++)
-        if (!strcmp(m->pools[i].cfg->name, name)) return &m->pools[i];
+        if (str_eqz(str_from(name), m->pools[i].cfg->name)) return &m->pools[i];
     return NULL;
 }
 

@@ -30,7 +30,7 @@ int pass_need(const struct sched_request *request)
 }
 
 // Held room need not be free yet: who takes some now must leave enough of what comes free later.
-int pass_room(const struct pass *p, enum room_when when)
+static int room(const struct pass *p, enum room_when when)
 {
     int freed = p->total - (p->used - p->leaving) - p->held;
     switch (when) {
@@ -48,7 +48,7 @@ int pass_room(const struct pass *p, enum room_when when)
 
 bool pass_fits(const struct pass *p, int i, enum room_when when)
 {
-    return pass_need(&p->view->requests[i]) <= pass_room(p, when);
+    return pass_need(&p->view->requests[i]) <= room(p, when);
 }
 
 bool pass_is_candidate(struct pass *p, int i)
@@ -111,5 +111,5 @@ void pass_wait(struct pass *p, int i, enum sched_why why, int limit, int behind)
 
 void pass_wait_for_slots(struct pass *p, int i, int behind)
 {
-    pass_wait(p, i, SCHED_WHY_SLOTS, pass_room(p, ROOM_NOW), behind);
+    pass_wait(p, i, SCHED_WHY_SLOTS, room(p, ROOM_NOW), behind);
 }

@@ -44,7 +44,6 @@ enum room_when {
 
 // Slots, or the one auxiliary place.
 int pass_need(const struct sched_request *request);
-int pass_room(const struct pass *p, enum room_when when);
 bool pass_fits(const struct pass *p, int i, enum room_when when);
 
 // Of a request that fits.

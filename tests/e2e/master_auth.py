@@ -27,7 +27,7 @@ RULES = {
         POST /api/v1/experiments; GET /api/v1/experiment/labels; GET /api/v1/experiments/{experiment}
         GET /api/v1/experiments/{experiment}/model_def; GET /api/v1/experiments/{experiment}/trials
         GET /api/v1/experiments/{experiment}/checkpoints; GET /api/v1/trials/{trial}/allocations; GET /api/v1/trials/{trial}/series
-        GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/templates; GET /api/v1/templates/{name}
+        GET /api/v1/trials/{trial}/logs; GET /api/v1/jobs; GET /api/v1/slots; GET /api/v1/resource-pools; GET /api/v1/templates; GET /api/v1/templates/{name}
         GET /api/v1/experiments/{experiment}/series; GET /api/v1/experiments/{experiment}/metricNames; GET /api/v1/series
         GET /api/v1/experiments/{experiment}/trialsTable; GET /api/v1/experiments/{experiment}/config
         GET /api/v1/checkpoints; GET /api/v1/sessions; DELETE /api/v1/sessions/{session}

@@ -87,7 +87,7 @@ def test_configurations_are_refused_with_reasons(det):
         expect('status', status, 400)
         expect('reason', 'searcher.name: must be one of' in why, True)
         status, why = refused('entrypoint: a\nsearcher: {name: single}\nresources: {slots_per_trial: 9}')
-        expect('slots', (status, why), (400, 'resources: 9 slots are wanted, this machine has 1'))
+        expect('slots', (status, why), (400, "resources: 9 slots are wanted, pool 'default' has 1"))
         status, why = refused('entrypoint: a\nsearcher: {name: single}', code='../../etc/passwd')
         expect('code', status, 404)
         status, why = refused('entrypoint: a\nsearcher: {name: single, source_trial_id: 7}')

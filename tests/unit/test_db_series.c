@@ -330,6 +330,7 @@ static void test_series__spans_that_late_reports_make_long_are_cut(void **state)
 static void make_old(void)
 {
     run_sql("DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "ALTER TABLE experiments DROP COLUMN logRetentionDays;"
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
             "toBatch;"

@@ -296,6 +296,7 @@ static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **sta
     db_stop();
     run_sql("DROP TABLE journals; DROP TABLE log_chunks; DROP TABLE discards;"
             "DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "ALTER TABLE experiments DROP COLUMN logRetentionDays;"
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
             "toBatch;"
@@ -324,7 +325,7 @@ static void test_open__refuses_newer_and_foreign_files(void **state)
     fclose(f);
     assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
     unlink(db_path);
-    assert_int_equal(db_open("/nonexistent/x.db", &other, &err), DET_EIO);
+    assert_int_equal(db_open("/proc/nonexistent/x.db", &other, &err), DET_EIO);
     db_start();
 }
 
