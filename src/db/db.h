@@ -138,6 +138,16 @@ void db_logs_add(struct db_tx *tx, const struct log_line *lines, size_t n);
 void db_log_add(struct db_tx *tx, const struct log_line *row);              // one
 void db_logs_delete(struct db_tx *tx, int64_t trial_id, int64_t before_us); // soon
 
+// What a trial used of its machine around a moment; one of that moment is replaced.
+struct usage_sample {
+    int64_t time_us;
+    double cpu; // processors
+    int64_t memory_bytes;
+    double gpu;               // 0 .. 1; NaN: not known
+    int64_t gpu_memory_bytes; // -1: not known
+};
+void db_sample_add(struct db_tx *tx, int64_t trial_id, const struct usage_sample *sample);
+
 // Tokens are known by their hash only.
 void db_session_save(struct db_tx *tx, struct str token_hash, const struct session *row);
 void db_session_delete(struct db_tx *tx, struct str token_hash);
@@ -334,6 +344,11 @@ struct db_series {
     int64_t n_points; // in all of them
 };
 int db_series_read(struct db_reader *r, struct db_series *s, struct arena *a, det_err *err);
+
+// What a trial used over time, thinned out to at most max_points stretches of equal length: means of
+// processors and GPUs, the most of memory. Of struct usage_sample.
+int db_samples_list(struct db_reader *r, int64_t trial_id, int64_t max_points, struct arena *a,
+                    struct db_list *out, det_err *err);
 
 // Trials of an experiment: those with the best values of the searcher's metric first, then those
 // without one. Of int64_t.

@@ -127,6 +127,10 @@ static const char *const steps[] = {
 
     // 8
     "ALTER TABLE experiments ADD COLUMN logRetentionDays INTEGER;",
+
+    // 9: what tasks use of their machine.
+    "CREATE TABLE samples(trialId INTEGER NOT NULL, time INTEGER NOT NULL, cpu REAL,"
+    " memory INTEGER, gpu REAL, gpuMemory INTEGER, PRIMARY KEY(trialId, time)) WITHOUT ROWID;",
 };
 
 static int run(sqlite3 *sql, const char *text, det_err *err)

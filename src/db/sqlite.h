@@ -124,6 +124,12 @@ int sqlite_clean(det_err *err, int code); // returns the code
       "INSERT INTO summaries VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE"        \
       " SET count = count + excluded.count, sum = sum + excluded.sum,"                            \
       " min = min(min, excluded.min), max = max(max, excluded.max), last = excluded.last")        \
+    S(SAMPLE_ADD, N_NOUN, "INSERT OR REPLACE INTO samples VALUES(?1, ?2, ?3, ?4, ?5, ?6)")        \
+    S(SAMPLES_LIST, N_NOUN,                                                                       \
+      "SELECT time, cpu, memory, gpu, gpuMemory FROM samples WHERE trialId = ?1 ORDER BY time")   \
+    S(SAMPLES_DISCARD, N_NOUN,                                                                    \
+      "DELETE FROM samples WHERE trialId = ?1 AND time IN"                                        \
+      " (SELECT time FROM samples WHERE trialId = ?1 LIMIT 1000)")                                \
     S(SPANS_MARK, N_NOUN,                                                                         \
       "SELECT max(lastSteps) FROM metric_spans WHERE trialId = ?1 AND \"group\" = ?2")            \
     S(SPAN_OF, N_NOUN,                                                                            \

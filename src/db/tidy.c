@@ -138,9 +138,9 @@ static int find_discard(struct connection *c, struct discard *out, bool *any, de
 static int discard_some(struct connection *c, const struct discard *d, bool *any, det_err *err)
 {
     enum { N_LOG_PARTS = 2 };
-    static const enum statement parts[] = {SQL_CHUNKS_DISCARD, SQL_OLD_LINES_DISCARD,
+    static const enum statement parts[] = {SQL_CHUNKS_DISCARD,  SQL_OLD_LINES_DISCARD,
                                            SQL_METRICS_DISCARD, SQL_POINTS_DISCARD,
-                                           SQL_SPANS_DISCARD};
+                                           SQL_SPANS_DISCARD,   SQL_SAMPLES_DISCARD};
     size_t n = d->before_us == INT64_MAX ? STATIC_LEN(parts) : N_LOG_PARTS;
     int rc = 0;
     *any = false;

@@ -153,6 +153,16 @@ void db_metrics_add(struct db_tx *tx, const struct metric_report *row)
     }
 }
 
+void db_sample_add(struct db_tx *tx, int64_t trial_id, const struct usage_sample *sample)
+{
+    struct op *op = add_id(tx, SQL_SAMPLE_ADD, trial_id, 6);
+    op_int(op, sample->time_us);
+    op_real(op, sample->cpu);
+    op_int(op, sample->memory_bytes);
+    op_real(op, sample->gpu); // NaN is stored as NULL
+    op_int(op, sample->gpu_memory_bytes);
+}
+
 void db_trial_advance(struct db_tx *tx, int64_t trial_id, int64_t steps)
 {
     op_int(add_id(tx, SQL_TRIAL_ADVANCE, trial_id, 2), steps);

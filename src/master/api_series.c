@@ -278,6 +278,72 @@ static int get_names(struct http_request *req, det_err *err)
     return 0;
 }
 
+// --- what a trial uses
+
+struct usage_query {
+    int64_t max_points;
+};
+static const struct field usage_fields[] = {
+    {.name = "maxDatapoints",
+     .type = FIELD_INT,
+     .offset = offsetof(struct usage_query, max_points),
+     .def = "1000",
+     FIELD_RANGE(1, 10000),
+     .help = "How many points at most."},
+};
+static const struct field_table usage_table = {.size = sizeof(struct usage_query),
+                                               FIELD_ROWS(usage_fields)};
+
+enum usage_column { USAGE_CPU, USAGE_MEMORY, USAGE_GPU, USAGE_GPU_MEMORY, N_USAGE };
+
+static double usage_value(const struct usage_sample *s, enum usage_column column)
+{
+    const double values[N_USAGE] = {s->cpu, (double)s->memory_bytes, s->gpu,
+                                    s->gpu_memory_bytes < 0 ? NAN : (double)s->gpu_memory_bytes};
+    return values[column];
+}
+
+static bool is_known(const struct db_list *list, enum usage_column column)
+{
+    const struct usage_sample *all = list->items;
+    for (size_t i = 0; i < list->n; i++)
+        if (!isnan(usage_value(&all[i], column))) return true;
+    return false;
+}
+
+static int get_resources(struct http_request *req, det_err *err)
+{
+    static const char *const names[N_USAGE] = {"cpu", "memory", "gpu", "gpuMemory"};
+    const struct usage_query *q = req->query;
+    struct db_list list = {0};
+    struct trial row;
+    struct buf out = BUF_INIT(API_MAX_REPLY);
+    struct json_writer w;
+    int64_t id = http_param_int(req, "trial");
+    int rc = db_trial_find(req->reader, id, req->arena, &row, err);
+    if (!rc) rc = db_samples_list(req->reader, id, q->max_points, req->arena, &list, err);
+    if (rc) return rc;
+    const struct usage_sample *all = list.items;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "t");
+    json_open_list(&w);
+    for (size_t i = 0; i < list.n; i++)
+        json_put_int(&w, all[i].time_us / 1000);
+    json_close(&w);
+    for (enum usage_column c = 0; c < N_USAGE; c++) {
+        if (!is_known(&list, c)) continue;
+        json_key(&w, names[c]);
+        json_open_list(&w);
+        for (size_t i = 0; i < list.n; i++)
+            json_put_rounded(&w, usage_value(&all[i], c));
+        json_close(&w);
+    }
+    json_close(&w);
+    http_reply_json(req, 200, &out);
+    return 0;
+}
+
 #define AT "/api/v1/experiments/{experiment:int}"
 
 static const struct http_route routes[] = {
@@ -288,6 +354,8 @@ static const struct http_route routes[] = {
      .summary = "The same for trials of any experiments."},
     {HTTP_GET, AT "/metricNames", .read = get_names,
      .summary = "Names of the metrics that its trials have reported."},
+    {HTTP_GET, "/api/v1/trials/{trial:int}/resources", .read = get_resources, .query = &usage_table,
+     .summary = "Processors, memory and GPUs that a trial has used, over time."},
 };
 
 const struct http_table series_routes = HTTP_TABLE(routes);

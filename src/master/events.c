@@ -148,8 +148,10 @@ static void put_hint(struct flush *f, const struct event_mark *mark, const char 
 static void put_mark(struct flush *f, struct db_reader *r, const struct event_mark *mark)
 {
     static const char *const names[] = {
-        [EVENT_METRICS] = "metrics", [EVENT_CHECKPOINT] = "checkpoint", [EVENT_LOGS] = "logs",
-        [EVENT_TRIAL] = "trial",     [EVENT_EXPERIMENT] = "deleted",    [EVENT_QUEUE] = "queue"};
+        [EVENT_METRICS] = "metrics", [EVENT_CHECKPOINT] = "checkpoint",
+        [EVENT_LOGS] = "logs",       [EVENT_RESOURCES] = "resources",
+        [EVENT_TRIAL] = "trial",     [EVENT_EXPERIMENT] = "deleted",
+        [EVENT_QUEUE] = "queue"};
     struct arena arena = ARENA_INIT;
     struct experiment e;
     struct trial t;

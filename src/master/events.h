@@ -12,6 +12,7 @@ enum event_kind {
     EVENT_METRICS,    // a trial has reported: group (text), steps
     EVENT_CHECKPOINT, // a trial has a new one: its UUID (text)
     EVENT_LOGS,       // a trial has printed
+    EVENT_RESOURCES,  // there are samples of what it uses
     EVENT_TRIAL,      // its record
     EVENT_EXPERIMENT, // its record, or that it is gone
     EVENT_QUEUE,      // jobs and slots

@@ -11,6 +11,7 @@
 #include "master/pull.h"
 
 #include "base/mem.h"
+#include "master/events.h"
 #include "master/logs.h"
 #include "master/policy.h"
 #include "sys/log.h"
@@ -22,6 +23,7 @@ struct pull {
     char *dir, *allocation_id;
     struct policy_scan scan;
     struct db_tx *tx; // with its lines
+    bool has_lines, has_samples;
     int64_t next, n_lost_bytes;
     int rc;
     det_err err;
@@ -80,15 +82,32 @@ static struct log_line line_of(const struct pull *p, const struct task_line *lin
     };
 }
 
+// What a task uses comes with its output, and is none.
+static void add_sample(struct pull *p, const struct task_line *line)
+{
+    struct task_usage u;
+    if (!task_usage_parse(line->text, &u)) return;
+    const struct usage_sample sample = {line->time_us, u.cpu, u.memory_bytes, u.gpu,
+                                        u.gpu_memory_bytes};
+    db_sample_add(p->tx, p->trial_id, &sample);
+    p->has_samples = true;
+}
+
 static void add_page(struct pull *p, const struct task_page *page, struct arena *arena)
 {
     struct log_line *lines = arena_array(arena, page->lines.n, sizeof *lines);
+    size_t n = 0;
     for (size_t i = 0; i < page->lines.n; i++) {
         const struct task_line *line = &page->lines.items[i];
-        lines[i] = line_of(p, line, arena);
+        if (line->stream == TASK_USAGE) {
+            add_sample(p, line);
+            continue;
+        }
+        lines[n++] = line_of(p, line, arena);
         if (line->stream != TASK_SHIM) policy_scan_line(&p->scan, line->text);
     }
-    if (page->lines.n) db_logs_add(p->tx, lines, page->lines.n);
+    if (n) db_logs_add(p->tx, lines, n);
+    p->has_lines = n > 0;
     p->next = page->next;
     p->n_lost_bytes = page->n_lost_bytes;
 }
@@ -121,6 +140,7 @@ static void go_on(struct live_allocation *a, bool more)
 struct stored {
     struct master *master;
     int64_t token, trial_id;
+    bool has_lines;
 };
 
 static void on_stored(void *ctx, int code, const det_err *err)
@@ -129,7 +149,7 @@ static void on_stored(void *ctx, int code, const det_err *err)
     struct live_allocation *a = set_find(&s->master->allocations, s->token);
     if (code) // it will be, when there is space; until then the rest stays where it is
         log_warn("log of trial %lld: %s", (long long)s->trial_id, err->msg);
-    logs_wake(s->master, s->trial_id);
+    if (s->has_lines) logs_wake(s->master, s->trial_id);
     if (a) go_on(a, true);
     free(s);
 }
@@ -137,7 +157,11 @@ static void on_stored(void *ctx, int code, const det_err *err)
 static void store(struct live_allocation *a, struct pull *p)
 {
     struct stored *s = xmalloc(sizeof *s);
-    *s = (struct stored){p->master, p->token, p->trial_id};
+    *s = (struct stored){p->master, p->token, p->trial_id, p->has_lines || p->n_lost_bytes};
+    if (p->has_samples)
+        events_mark(p->master, &(struct event_mark){.kind = EVENT_RESOURCES,
+                                                    .experiment_id = a->trial->row.experiment_id,
+                                                    .trial_id = p->trial_id});
     if (p->n_lost_bytes)
         logs_say(a->trial, LOG_LEVEL_WARNING, p->tx, "%lld bytes of output were too much to keep",
                  (long long)p->n_lost_bytes);

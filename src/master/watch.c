@@ -136,6 +136,7 @@ static bool wants(const struct watcher *x, const struct event *e)
         [EVENT_METRICS] = 1U << TOPIC_METRICS | 1U << TOPIC_TRIAL,
         [EVENT_CHECKPOINT] = 1U << TOPIC_EXPERIMENT | 1U << TOPIC_TRIAL,
         [EVENT_LOGS] = 1U << TOPIC_LOGS,
+        [EVENT_RESOURCES] = 1U << TOPIC_TRIAL,
         [EVENT_TRIAL] = 1U << TOPIC_TRIALS | 1U << TOPIC_EXPERIMENT | 1U << TOPIC_TRIAL,
         [EVENT_EXPERIMENT] = 1U << TOPIC_EXPERIMENTS | 1U << TOPIC_EXPERIMENT,
         [EVENT_QUEUE] = 1U << TOPIC_QUEUE,

@@ -1,5 +1,5 @@
 // Unit limits.c: finds out how memory and processes can be limited on this machine. Called by the
-// master when it starts, and by shims that have to count for themselves.
+// master when it starts.
 #include "sandbox/box.h"
 
 #include "base/assert.h"
@@ -142,34 +142,4 @@ void limits_find(const char *name, struct arena *arena, struct limits_place *out
     }
     // The kernel lets root start as many processes as it likes.
     if (out->processes == LIMITS_RLIMIT && privileges_are_full()) out->processes = LIMITS_NONE;
-}
-
-// --- without cgroups
-
-// Pages of its own, not those of files and shared memory.
-static int64_t memory_of(pid_t pid)
-{
-    char path[64];
-    int64_t total, resident = 0, shared = 0;
-    struct buf text = BUF_INIT(256);
-    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
-    if (!fs_read(path, &text, NULL)) {
-        struct str rest = buf_str(&text);
-        number_to_int(str_cut(&rest, ' '), 10, &total);
-        number_to_int(str_cut(&rest, ' '), 10, &resident);
-        number_to_int(str_cut(&rest, ' '), 10, &shared);
-    }
-    buf_done(&text);
-    return (resident - shared) * sysconf(_SC_PAGESIZE);
-}
-
-int64_t limits_memory_of(const pid_t *roots, size_t n)
-{
-    size_t n_all;
-    pid_t *all = proc_tree(roots, n, &n_all);
-    int64_t sum = 0;
-    for (size_t i = 0; i < n_all; i++)
-        sum += memory_of(all[i]);
-    free(all);
-    return sum;
 }

@@ -1,7 +1,7 @@
 // sandbox/sandbox.h: what a task can see and do on this machine: namespaces, mounts, privileges,
 // limits.
 //   sandbox_open  sandbox_join  sandbox_close  sandbox_try
-//   limits_find  limits_kill  limits_memory_exceeded  limits_memory_of
+//   limits_find  limits_kill  limits_memory_exceeded
 //
 // A shim opens a sandbox; processes that it starts afterwards call sandbox_join() before they
 // become the task's program:
@@ -103,6 +103,3 @@ void limits_kill(const struct sandbox_limits *l);
 
 // Whether the kernel has ended a process of the task because of the limit.
 bool limits_memory_exceeded(const struct sandbox_limits *l);
-
-// Memory in use by a process and all that it has started, where no cgroup counts it.
-int64_t limits_memory_of(const pid_t *roots, size_t n);

@@ -2,7 +2,7 @@
 // process is known by a descriptor (pidfd), or by its number and the moment of its start.
 //   proc_id_of  proc_open  proc_signal  proc_reap  proc_pid  proc_spawn  proc_run  proc_children
 //   proc_signal_child  proc_tree  proc_kill_tree  proc_kill_marked  proc_has_file  proc_find_file
-//   proc_ends_with  proc_is_ending
+//   proc_ends_with  proc_is_ending  proc_usage_of
 #pragma once
 
 #include "base/buf.h"
@@ -74,3 +74,10 @@ bool proc_is_ending(pid_t pid);
 
 // Another process that has the file as its descriptor fd; 0: none.
 pid_t proc_find_file(int fd, const char *path);
+
+// What processes and all that they have started (proc_tree) use of the machine.
+struct proc_usage {
+    int64_t cpu_us;       // of processor time so far; less than before if one has ended unnoticed
+    int64_t memory_bytes; // of their own, without files and shared memory
+};
+void proc_usage_of(const pid_t *roots, size_t n_roots, struct proc_usage *out);

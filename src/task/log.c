@@ -12,7 +12,7 @@
 enum { PAGE_BYTES = 1 << 20 };
 
 // Letters of the streams; capital: partial.
-static const char letters[] = "oes";
+static const char letters[] = "oesu";
 
 size_t log_format_head(const struct task_line *line, char out[LOG_HEAD_BYTES])
 {

@@ -43,6 +43,7 @@ struct shim {
     bool child_ended;    // since the last look
     int64_t deadline_us; // STOPPING: end of the grace
     int64_t count_us;    // when memory is counted next; INT64_MAX: never
+    struct usage usage;
     struct task_exit exit;
 };
 
@@ -61,11 +62,12 @@ static void signal_all(struct shim *s, int signal)
         rank_signal(&s->ranks[i], signal);
 }
 
-static bool is_rank(const struct shim *s, pid_t pid)
+// A rank, or who watches the GPUs.
+static bool is_ours(const struct shim *s, pid_t pid)
 {
     for (int i = 0; i < s->n_ranks; i++)
         if (s->ranks[i].pid == pid) return true;
-    return false;
+    return gpus_has(s->usage.gpus, pid);
 }
 
 static bool was_told(const struct shim *s, pid_t pid)
@@ -81,7 +83,7 @@ static void kill_sandbox(const struct shim *s)
 }
 
 // A stray is a process whose parent has ended before it. They become children of the sandbox's
-// first process, or of us if there is no sandbox; one that is no rank is a stray then. Does to them
+// first process, or of us if there is no sandbox; one that is not ours is a stray then. Does to them
 // what the state demands, and returns how many are alive. Each is told once to stop.
 static size_t tend_strays(struct shim *s)
 {
@@ -93,7 +95,7 @@ static size_t tend_strays(struct shim *s)
     size_t n = proc_children(parent, pids, max);
     for (size_t i = 0; i < n; i++) {
         pid_t pid = pids[i];
-        if (!init && (is_rank(s, pid) || waitpid(pid, NULL, WNOHANG) == pid)) continue;
+        if (!init && (is_ours(s, pid) || waitpid(pid, NULL, WNOHANG) == pid)) continue;
         if (s->state == KILLING)
             proc_signal_child(parent, pid, SIGKILL);
         else if (s->state == STOPPING && !was_told(s, pid))
@@ -172,31 +174,47 @@ static void kill_when_due(struct shim *s)
     tend_strays(s);
 }
 
-// Without a cgroup, nobody counts the memory of all processes together but us.
-static void count_memory(struct shim *s)
+static pid_t *find_roots(const struct shim *s, size_t *n)
 {
-    enum { EVERY_US = 250000 };
-    const int64_t limit = s->sandbox.limits.memory_bytes;
-    int64_t now_us = clock_mono_us();
-    size_t n = 0;
-    if (now_us < s->count_us) return;
-    s->count_us = now_us + EVERY_US;
     pid_t *roots = xcalloc((size_t)s->n_ranks + 1, sizeof *roots);
-    if (s->all.box.init) roots[n++] = s->all.box.init;
+    *n = 0;
+    if (s->all.box.init) roots[(*n)++] = s->all.box.init;
     for (int i = 0; i < s->n_ranks; i++)
-        if (s->ranks[i].pid && !s->ranks[i].ended) roots[n++] = s->ranks[i].pid;
-    bool is_too_much = n && limits_memory_of(roots, n) > limit;
-    free(roots);
-    if (!is_too_much || s->state == KILLING) return;
+        if (s->ranks[i].pid && !s->ranks[i].ended) roots[(*n)++] = s->ranks[i].pid;
+    return roots;
+}
+
+static void end_too_large(struct shim *s)
+{
     if (s->exit.end == TASK_SUCCEEDED) {
         s->exit.end = TASK_FAILED;
         s->exit.code = -1;
         s->exit.signal = SIGKILL;
-        s->exit.why = arena_printf(
-            &s->arena, "the task was killed: the limit of memory is %lld bytes", (long long)limit);
+        s->exit.why =
+            arena_printf(&s->arena, "the task was killed: the limit of memory is %lld bytes",
+                         (long long)s->sandbox.limits.memory_bytes);
         say(s, s->exit.why);
     }
     s->state = KILLING;
+}
+
+// Without a cgroup, nobody counts the memory of all processes together but us.
+static void look_at_usage(struct shim *s)
+{
+    enum { EVERY_US = 250000 };
+    int64_t now_us = clock_mono_us();
+    struct proc_usage usage;
+    size_t n;
+    if (now_us < MIN(s->count_us, s->usage.next_us)) return;
+    pid_t *roots = find_roots(s, &n);
+    if (now_us >= s->count_us) {
+        s->count_us = now_us + EVERY_US;
+        proc_usage_of(roots, n, &usage);
+        if (usage.memory_bytes > s->sandbox.limits.memory_bytes && s->state != KILLING)
+            end_too_large(s);
+    }
+    usage_add(&s->usage, &s->spool, roots, n, now_us);
+    free(roots);
 }
 
 // --- events
@@ -218,7 +236,8 @@ static void read_signals(struct shim *s)
 static int poll_timeout_ms(const struct shim *s)
 {
     enum { RETRY_MS = 20 };
-    int64_t due_us = MIN(s->state == STOPPING ? s->deadline_us : INT64_MAX, s->count_us);
+    int64_t due_us = MIN(s->count_us, s->usage.next_us);
+    if (s->state == STOPPING) due_us = MIN(due_us, s->deadline_us);
     if (s->state == KILLING) return RETRY_MS;
     for (int i = 0; i < 2 * s->n_ranks; i++)
         due_us = MIN(due_us, liner_due_us(&s->ranks[i / 2].liners[i % 2]));
@@ -265,7 +284,7 @@ static void run_loop(struct shim *s)
 {
     for (;;) {
         if ((s->child_ended || s->state == KILLING) && check_children(s)) return;
-        count_memory(s);
+        look_at_usage(s);
         kill_when_due(s);
         wait_for_events(s);
     }
@@ -402,6 +421,7 @@ static int run_task(struct shim *s, int dir_fd, det_err *err)
     s->ranks = xcalloc((size_t)s->n_ranks, sizeof *s->ranks);
     s->polls = xcalloc(POLL_RANKS + 2 * (size_t)s->n_ranks, sizeof *s->polls);
     start_ranks(s);
+    usage_init(&s->usage, &s->spec, clock_mono_us());
     run_loop(s);
     finish_ranks(s);
     sandbox_close(&s->all.box);
@@ -412,6 +432,7 @@ static int run_task(struct shim *s, int dir_fd, det_err *err)
 
 static void shim_done(struct shim *s)
 {
+    usage_done(&s->usage);
     sandbox_close(&s->all.box);
     task_ports_return(s->all.ports);
     spool_close(&s->spool);

@@ -36,6 +36,27 @@ struct rank {
     struct liner liners[2];
 };
 
+// What the task uses, written down now and then.
+struct usage {
+    int64_t began_us, last_us, next_us; // monotonic; when it is looked at next
+    int64_t cpu_us;                     // at last_us
+    struct gpus *gpus;                  // NULL: none
+};
+
+void usage_init(struct usage *u, const struct task_spec *spec, int64_t now_us);
+void usage_done(struct usage *u);
+
+// Looks at all that the processes have started, if it is time.
+void usage_add(struct usage *u, struct spool *spool, const pid_t *roots, size_t n, int64_t now_us);
+
+// GPUs by their UUIDs, with commas between them, watched by a child of the shim. NULL: there can be
+// none.
+struct gpus *gpus_watch(const char *uuids);
+void gpus_done(struct gpus *g);
+bool gpus_has(const struct gpus *g, pid_t pid); // it is that child
+// What was last heard since the last time; false: nothing.
+bool gpus_read(struct gpus *g, double *share, int64_t *memory_bytes);
+
 enum { TASK_N_PORTS = 4 };
 #define TASK_ADDRESS "127.0.0.1" // by which the ranks of a task reach each other
 

@@ -1,6 +1,7 @@
 // task/task.h: the shim around one task, and the directory in which it can be followed.
 //   task_shim_run  task_shim_finish  task_spec_save  task_spec_load  task_exit_save  task_exit_load
 //   task_shim_load task_has_reports  task_find_shim  task_kill_rest  task_log_read  task_log_trim
+//   task_usage_parse
 //
 // A task is one or several processes (ranks) of one allocation. Its shim is a process of its own:
 // it starts the ranks, writes down what they print and how they end, and outlives whoever started
@@ -113,7 +114,12 @@ bool task_has_reports(const char *dir);
 // Kills what a task has left behind, after its shim was killed.
 void task_kill_rest(const char *dir);
 
-enum task_stream { TASK_STDOUT, TASK_STDERR, TASK_SHIM }; // the last: words of the shim itself
+enum task_stream {
+    TASK_STDOUT,
+    TASK_STDERR,
+    TASK_SHIM,  // words of the shim itself
+    TASK_USAGE, // what the task uses of the machine: see task_usage_parse()
+};
 
 struct task_line {
     int64_t time_us;
@@ -133,6 +139,18 @@ struct task_page {
 // end of what is there: no lines, and next is offset. A line that is not complete yet comes later.
 int task_log_read(const char *dir, int64_t offset, struct arena *arena, struct task_page *out,
                   det_err *err);
+
+// What a task used of the machine since the line of this kind before. They come every second at
+// first, later twice a minute.
+struct task_usage {
+    double cpu;               // processors
+    int64_t memory_bytes;     // at the end of that time
+    double gpu;               // 0 .. 1, mean of its GPUs; NaN: it has none, or nobody knows
+    int64_t gpu_memory_bytes; // of all of them; -1: not known
+};
+
+// The text of a line of TASK_USAGE. False: it is none.
+bool task_usage_parse(struct str text, struct task_usage *out);
 
 // Removes the pieces of the log that lie before offset. Those are kept elsewhere now, for good.
 void task_log_trim(const char *dir, int64_t offset);

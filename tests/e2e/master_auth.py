@@ -35,7 +35,7 @@ RULES = {
         GET /api/v1/experiments/{experiment}/diff/{other}; POST /api/v1/configs/check; GET /api/v1/trials/{trial}/runs
         GET /api/v1/experiments/{experiment}/search; GET /api/v1/experiments/{experiment}/importance
         POST /api/v1/search/preview; POST /api/v1/search/simulate
-        GET /api/v1/trials/{trial}/logs/extent; GET /api/v1/trials/{trial}/logs/search
+        GET /api/v1/trials/{trial}/resources; GET /api/v1/trials/{trial}/logs/extent; GET /api/v1/trials/{trial}/logs/search
         GET /api/v1/events; GET /api/v1/stream; GET /api/v1/master/info; GET /api/v1/users/{user}/agent-user""",
     (*USERS, 'own'): """
         GET /api/v1/trials/{trial}; GET /api/v1/trials/{trial}/metrics

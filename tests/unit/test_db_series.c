@@ -334,7 +334,7 @@ static void make_old(void)
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
             "toBatch;"
-            "DROP INDEX log_chunks_trial; DROP INDEX log_chunks_uncounted;"
+            "DROP TABLE samples; DROP INDEX log_chunks_trial; DROP INDEX log_chunks_uncounted;"
             "ALTER TABLE log_chunks DROP COLUMN nLines;"
             "CREATE INDEX log_chunks_trial ON log_chunks(trialId, id);"
             "DELETE FROM settings WHERE name = 'series_below'; PRAGMA user_version = 4");
@@ -465,7 +465,64 @@ static void test_series__best_trials_and_names(void **state)
     assert_int_equal(names[0].n_trials, 3);
 }
 
-RUN_TESTS(DB_TEST(test_series__are_what_was_reported),
+// --- what trials use
+
+static void add_sample(struct db_tx *tx, int64_t second, double cpu, int64_t memory, double gpu)
+{
+    const struct usage_sample sample = {second * 1000000, cpu, memory, gpu,
+                                        isnan(gpu) ? -1 : memory / 2};
+    db_sample_add(tx, 1, &sample);
+}
+
+static struct db_list samples(int64_t max_points)
+{
+    struct db_list list = {0};
+    assert_int_equal(db_samples_list(reader, 1, max_points, &arena, &list, &err), 0);
+    return list;
+}
+
+static void test_samples__are_thinned_out(void **state)
+{
+    (void)state;
+    struct db_tx *tx = db_tx_new(db);
+    assert_int_equal(samples(10).n, 0);
+    for (int i = 0; i < 1000; i++)
+        add_sample(tx, i, i % 2 ? 2 : 1, i == 500 ? 9000 : 100, i < 500 ? NAN : 0.25);
+    add_sample(tx, 999, 2, 100, 0.25); // the same moment again
+    must_run(tx);
+    assert_int_equal(samples(1000).n, 1000);
+    struct db_list list = samples(10);
+    const struct usage_sample *all = list.items;
+    assert_int_equal(list.n, 10);
+    for (size_t i = 0; i < list.n; i++) {
+        assert_true(fabs(all[i].cpu - 1.5) < 1e-9);
+        assert_int_equal(all[i].memory_bytes, i == 5 ? 9000 : 100);
+        assert_int_equal(all[i].time_us, (int64_t)(100 * i + 99) * 1000000);
+        assert_int_equal(isnan(all[i].gpu), i < 5);
+        assert_int_equal(all[i].gpu_memory_bytes, i < 5 ? -1 : i == 5 ? 4500 : 50);
+    }
+}
+
+static void test_samples__go_with_their_trial(void **state)
+{
+    (void)state;
+    const struct experiment e = {.id = 1};
+    const struct trial t = {.id = 1, .experiment_id = 1, .number = 1};
+    struct db_tx *tx = db_tx_new(db);
+    db_experiment_save(tx, &e);
+    db_trial_save(tx, &t);
+    for (int i = 0; i < 3000; i++)
+        add_sample(tx, i, 1, 1, NAN);
+    must_run(tx);
+    tx = db_tx_new(db);
+    db_experiment_delete(tx, 1);
+    must_run(tx);
+    db_wait_tidy(db);
+    assert_int_equal(ask_file("SELECT count(*) FROM samples"), 0);
+}
+
+RUN_TESTS(DB_TEST(test_samples__are_thinned_out), DB_TEST(test_samples__go_with_their_trial),
+          DB_TEST(test_series__are_what_was_reported),
           DB_TEST(test_series__of_a_trial_that_has_ended_are_in_chunks),
           DB_TEST(test_series__borders_hold_for_steps_and_for_times),
           DB_TEST(test_series__are_what_was_reported_whatever_happens),

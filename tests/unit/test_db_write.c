@@ -295,7 +295,8 @@ static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **sta
     must_run(tx);
     db_stop();
     run_sql("DROP TABLE journals; DROP TABLE log_chunks; DROP TABLE discards;"
-            "DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "DROP TABLE samples; DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE "
+            "metric_due;"
             "ALTER TABLE experiments DROP COLUMN logRetentionDays;"
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "

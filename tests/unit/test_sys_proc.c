@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 enum { PLENTY_US = 60000000 };
 
@@ -112,7 +113,34 @@ static void test_kill_marked__finds_all_and_only_those(void **state)
     close(other);
 }
 
-RUN_TESTS(cmocka_unit_test(test_run__collects_the_output),
+static void test_usage__is_that_of_all_that_was_started(void **state)
+{
+    (void)state;
+    const pid_t self = getpid();
+    struct proc_usage before, after;
+    proc_usage_of(&self, 1, &before);
+    // A child that has ended counts, and so does the memory of one that lives.
+    pid_t child = fork();
+    if (!child) {
+        for (volatile int64_t i = 0; clock() < CLOCKS_PER_SEC / 5; i++)
+            ;
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    enum { BYTES = 64 << 20 };
+    char *block = malloc(BYTES);
+    for (size_t i = 0; i < BYTES; i += 512)
+        block[i] = 1;
+    proc_usage_of(&self, 1, &after);
+    assert_true(after.cpu_us - before.cpu_us >= 150000);
+    assert_true(after.memory_bytes - before.memory_bytes >= BYTES / 2);
+    free(block);
+    proc_usage_of(NULL, 0, &after);
+    assert_int_equal(after.cpu_us + after.memory_bytes, 0);
+}
+
+RUN_TESTS(cmocka_unit_test(test_usage__is_that_of_all_that_was_started),
+          cmocka_unit_test(test_run__collects_the_output),
           cmocka_unit_test(test_run__reports_failures),
           cmocka_unit_test(test_open__knows_a_process_by_its_start),
           cmocka_unit_test(test_open__a_zombie_has_ended),

@@ -3,6 +3,7 @@
 
 #include "task/log.h"
 #include <fcntl.h>
+#include <math.h>
 
 static void put_file(struct world *w, const char *name, const char *text)
 {
@@ -264,6 +265,20 @@ static void test_read__ignores_other_files(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
+static void test_usage__is_read_or_refused(void **state)
+{
+    struct task_usage u;
+    (void)state;
+    assert_true(task_usage_parse(STR("1500000 4096 250000 99"), &u));
+    assert_true(u.cpu == 1.5 && u.memory_bytes == 4096 && u.gpu == 0.25);
+    assert_int_equal(u.gpu_memory_bytes, 99);
+    assert_true(task_usage_parse(STR("0 0 -1 -1"), &u));
+    assert_true(isnan(u.gpu));
+    static const char *const bad[] = {"", "1 2 3", "1 2 3 4 5", "1 2 x 4", "1  2 3 4", "hello"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(task_usage_parse(str_from(bad[i]), &u));
+}
+
 int main(int argc, char **argv)
 {
     become_shim_if_asked(argc, argv);
@@ -282,6 +297,7 @@ int main(int argc, char **argv)
         T(read__shows_foreign_lines_as_they_are),
         T(read__is_not_stopped_by_an_endless_line),
         T(read__ignores_other_files),
+        cmocka_unit_test(test_usage__is_read_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, temp_remove);
 }
