@@ -14,7 +14,7 @@ ready()
 gate = os.path.join(os.environ['DET_CHECKPOINT_STORAGE'], 'go')
 while True:
     op = operation()
-    if op['completed']: break
+    if op['completed']: ack(); break
     n = op['op']['validateAfter']['length']
     while n > 4 and not os.path.exists(gate): time.sleep(0.05)
     report('validation', n, err=hparams['x'] + 1 / n, other=-hparams['y'])

@@ -15,6 +15,10 @@ static struct task_page read_page(struct world *w, int64_t offset)
     det_err err = {0};
     struct task_page page;
     assert_ok(task_log_read(w->dir, offset, &w->arena, &page, &err), &err);
+    size_t n = 0; // without what is said about the task now and then
+    for (size_t i = 0; i < page.lines.n; i++)
+        if (page.lines.items[i].stream != TASK_USAGE) page.lines.items[n++] = page.lines.items[i];
+    page.lines.n = n;
     return page;
 }
 

@@ -10,7 +10,7 @@ import { Canvas } from './canvas.tsx';
 import { inkIndex } from './palette.ts';
 import { ladderRows, LEFT, placeRows, type Decision, type Dot, type Placed, type Row, type SearchAnswer } from './rungs.ts';
 
-const WORDS: Record<Decision, string> = { promoted: 'goes on', stopped: 'was stopped', waiting: 'waits', running: 'runs' };
+const WORDS: Record<Decision, string> = { running: 'runs', waiting: 'waits', promoted: 'goes on', stopped: 'was stopped', finished: 'finished' };
 
 const cellAt = (p: Placed, i: number): [number, number] => [LEFT + (i % p.perLine) * p.size + p.size / 2, p.y + Math.floor(i / p.perLine) * p.size + p.size / 2];
 
@@ -22,7 +22,7 @@ function drawDot(ctx: CanvasRenderingContext2D, dot: Dot, x: number, y: number, 
     ctx.setLineDash(dot.decision === 'running' ? [2, 2] : []);
     ctx.beginPath();
     ctx.arc(x, y, radius, 0, 7);
-    if (dot.decision === 'promoted') ctx.fill();
+    if (dot.decision === 'promoted' || dot.decision === 'finished') ctx.fill();
     else ctx.stroke();
     if (dot.decision === 'waiting') ctx.fillRect(x - 1, y - 1, 2, 2);
     ctx.setLineDash([]);
@@ -102,7 +102,7 @@ function drawCut(ctx: CanvasRenderingContext2D, p: Placed, style: string): void 
     ctx.fillRect(x - 0.5, y, 1, p.size);
 }
 
-function LadderTable({ rows, metric, links }: { rows: Row[]; metric: string; links: boolean }) {
+function LadderTable({ rows, metric, links }: { rows: Row[]; metric: string | null; links: boolean }) {
     return (
         <div class="numbers" tabIndex={0} role="region" aria-label="Numbers of the rungs">
             <table>

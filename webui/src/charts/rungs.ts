@@ -1,22 +1,21 @@
 // Unit rungs.ts: the rungs of a search in order, and where their dots stand. Pure; drawn by ladder.tsx.
 import { formatCount, toNumber, type ApiNumber } from '../text/format.ts';
 
-export type Decision = 'promoted' | 'stopped' | 'waiting' | 'running';
+export type Decision = 'running' | 'waiting' | 'promoted' | 'stopped' | 'finished';
 
 // As the master answers: GET /experiments/{id}/search.
 export interface SearchAnswer {
     method: string;
-    metric: string;
+    metric: string | null;
+    unit: string;
     smallerIsBetter: boolean;
     brackets: { rungs: Rung[] }[];
 }
 
 export interface Rung {
     length: number;
-    unit?: string;
-    cutoff?: ApiNumber;
-    trials?: { trialId: number; metric: ApiNumber; decision: Decision }[];
-    count?: number; // of a preview
+    cutoff: ApiNumber;
+    trials: { trialId: number; metric: ApiNumber; decision: Decision }[];
 }
 
 export interface Dot {
@@ -40,7 +39,7 @@ export function ladderRows(search: SearchAnswer): Row[] {
         return search.smallerIsBetter ? a.metric - b.metric : b.metric - a.metric;
     };
     return search.brackets.flatMap((bracket, n) => bracket.rungs.map((rung): Row => {
-        const dots = (rung.trials ?? []).map((t) => ({ ...t, metric: toNumber(t.metric) })).sort(order);
+        const dots = rung.trials.map((t) => ({ ...t, metric: toNumber(t.metric) })).sort(order);
         const cutoff = toNumber(rung.cutoff);
         const above = dots.filter((d) => (search.smallerIsBetter ? d.metric <= cutoff : d.metric >= cutoff)).length;
         return { bracket: search.brackets.length > 1 ? n : -1, label: `${formatCount(rung.length)}`, cutoff, dots, cut: Number.isNaN(cutoff) ? -1 : above };

@@ -14,7 +14,7 @@ import { formatClock, formatCount, formatTime, parseTime } from '../text/format.
 import { stripAnsi } from '../text/ansi.ts';
 import { showHidden } from '../text/visible.ts';
 import { Coloured } from './ansi.tsx';
-import { LogStore, isFiltered, type LogFilter, type Match } from './store.ts';
+import { LogStore, isFiltered, type LogFilter, type Mark } from './store.ts';
 
 const LINE = 18; // pixels
 const LEVELS = ['TRACE', 'DEBUG', 'INFO', 'WARNING', 'ERROR', 'CRITICAL'];
@@ -28,14 +28,14 @@ interface Position {
 export function LogViewer({ trial, ranks, ended }: { trial: number; ranks: number; ended: boolean }) {
     const store = useMemo(() => new LogStore(trial), [trial]);
     const follow = useSignal(!ended && !param('line').value), position = useSignal<Position>({ top: 0, height: 600 });
-    const matches = useSignal<Match[]>([]), at = useSignal(-1), searching = useSignal<'' | 'yes' | string>('');
+    const matches = useSignal<Mark[]>([]), at = useSignal(-1), searching = useSignal<'' | 'yes' | string>('');
     const box = useRef<HTMLDivElement>(null), find = useRef<HTMLInputElement>(null);
     const filter: LogFilter = { level: param('level').value, rankId: param('rank').value, stdtype: param('stream').value };
     useStore(store, trial, filter);
     useFollow(box, store, follow);
     const word = param('find').value;
     const scrollTo = (line: number): void => goToLine(box.current!, store.total.peek(), line);
-    useSearch(store, word, filter, matches, at, searching, (m) => { follow.value = false; scrollTo(m.line); });
+    useSearch(store, word, filter, matches, at, searching, (m) => { follow.value = false; scrollTo(m[0]); });
     useEffect(() => {
         if (store.loaded.value && param('line').peek()) scrollTo(Number(param('line').peek()) - 1);
     }, [store.loaded.value]);
@@ -43,7 +43,7 @@ export function LogViewer({ trial, ranks, ended }: { trial: number; ranks: numbe
         if (!matches.value.length) return;
         at.value = (at.value + step + matches.value.length) % matches.value.length;
         follow.value = false;
-        scrollTo(matches.value[at.value]!.line);
+        scrollTo(matches.value[at.value]![0]);
     };
     useKeys([
         { key: 's', does: 'Search in the log', run: () => find.current?.focus() },
@@ -63,16 +63,16 @@ export function LogViewer({ trial, ranks, ended }: { trial: number; ranks: numbe
                 <button type="button" aria-label="Previous match" onClick={() => jump(-1)} disabled={!matches.value.length}>↑</button>
                 <button type="button" aria-label="Next match" onClick={() => jump(1)} disabled={!matches.value.length}>↓</button>
                 <LogFilters ranks={ranks} />
-                <span class="end quiet num">{formatCount(store.total.value)}{store.more.value ? '+' : ''} lines</span>
+                <span class="end quiet num">{formatCount(store.total.value)}{store.counting.value ? '+' : ''} lines</span>
                 <label class="inline"><input type="checkbox" checked={follow.value} onChange={() => (follow.value = !follow.value)} /> follow</label>
                 <a class="button" href={`/api/v1/trials/${trial}/logs?limit=-1`} download={`trial-${trial}-log.json`}>Download</a>
             </div>
             {store.error.value && <Failed words={store.error.value} retry={() => void store.refresh()} />}
             <div class="lines" ref={box} tabIndex={0} role="region" aria-label="Lines of the log"
-                 onScroll={(e) => onScroll(e.currentTarget, position, follow, store)}>
+                 onScroll={(e) => onScroll(e.currentTarget, position, follow)}>
                 {!store.loaded.value && !store.error.value && <Loading lines={12} />}
                 {store.loaded.value && !store.total.value && <p class="nothing quiet">{isFiltered(filter) ? 'No line is like that.' : 'Nothing was printed yet.'}</p>}
-                <Lines store={store} box={box} position={position} word={word} numbered={!isFiltered(filter)} found={matches.value[at.value]?.line ?? -1} />
+                <Lines store={store} box={box} position={position} word={word} numbered={!isFiltered(filter)} found={matches.value[at.value]?.[0] ?? -1} />
             </div>
         </div>
     );
@@ -123,12 +123,11 @@ function useFollow(box: { current: HTMLDivElement | null }, store: LogStore, fol
 }
 
 // Scrolling up ends following, reaching the end begins it again.
-function onScroll(box: HTMLElement, position: Signal<Position>, follow: Signal<boolean>, store: LogStore): void {
+function onScroll(box: HTMLElement, position: Signal<Position>, follow: Signal<boolean>): void {
     const up = box.scrollTop < position.peek().top;
     position.value = { top: box.scrollTop, height: box.clientHeight };
     const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 2;
     if (up && !atEnd) follow.value = false;
-    if (atEnd && store.more.peek()) store.need(store.total.peek(), store.total.peek() + 1);
 }
 
 function goToLine(box: HTMLElement, total: number, line: number): void {
@@ -136,7 +135,7 @@ function goToLine(box: HTMLElement, total: number, line: number): void {
     box.scrollTop = Math.max(0, (line * LINE) / scale.ratio - box.clientHeight / 2 / scale.ratio);
 }
 
-function useSearch(store: LogStore, word: string, filter: LogFilter, matches: Signal<Match[]>, at: Signal<number>, searching: Signal<string>, first: (m: Match) => void): void {
+function useSearch(store: LogStore, word: string, filter: LogFilter, matches: Signal<Mark[]>, at: Signal<number>, searching: Signal<string>, first: (m: Mark) => void): void {
     useEffect(() => {
         matches.value = [];
         at.value = -1;

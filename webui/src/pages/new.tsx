@@ -135,7 +135,7 @@ function NewForm() {
                     : <Editor text={text.value} problems={problems} label="Configuration" onInput={(t) => (text.value = t)} onSubmit={() => void submit()} />}
                 <aside class="scrolls">
                     {c?.failed && <p class="reason"><Said text={c.failed} /></p>}
-                    {c?.preview && <Preview preview={c.preview} config={c.text} template={template} />}
+                    {c?.preview && <Preview plan={c.preview} config={c.text} template={template} />}
                     {c && c.warnings.length > 0 && <ul class="warnings">{c.warnings.map((w, i) => <li key={i}><Said text={describe(w)} max={300} /></li>)}</ul>}
                     {!edit && <FileChoice files={files} parent={parent.data.value?.experiment} />}
                     {template && <TemplateText name={template} />}

@@ -151,7 +151,7 @@ const RESOURCES: [keyof Samples, string, boolean][] = [
 export function ResourcesTab({ about }: TrialProps) {
     const t = about.trial;
     const samples = useResource(`u${t.id}`, (abort) => get<Samples>(`/trials/${t.id}/resources`, { maxDatapoints: 1000 }, abort),
-                                { topics: [`trial:${t.id}`], on: (e, r) => { if (e.name === 'metrics' || e.name === 'trial') r.reload(); } });
+                                { topics: [`trial:${t.id}`], on: (e, r) => { if (e.name === 'resources' && e.data.trialId === t.id) r.reload(); } });
     return (
         <div class="scrolls">
             <Await of={samples}>

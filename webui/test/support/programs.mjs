@@ -16,7 +16,7 @@ def allowed():
 print('\\x1b[1mtraining\\x1b[0m with', sorted(hparams), flush=True)
 while True:
     op = operation()
-    if op['completed']: break
+    if op['completed']: ack(); break
     n = op['op']['validateAfter']['length']
     for i in range(steps + 1, n + 1):
         while hparams.get('stepwise') and allowed() < i:
