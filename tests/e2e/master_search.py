@@ -22,6 +22,7 @@ while True:
 '''
 CONFIG = '''
 name: halving
+reproducibility: {experiment_seed: 7}
 entrypoint: python3 train.py
 max_restarts: 0
 searcher: {name: async_halving, metric: err, max_length: {batches: 16}, num_rungs: 2, divisor: 4, max_trials: 8, max_concurrent_trials: 4}
