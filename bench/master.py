@@ -419,8 +419,8 @@ class Routes:
         def operation(_):
             self.call('GET', f'{base}/trials/{trial}/searcher/operation', token=token)
 
-        context, uuid = upload(0), checkpoint(1)
-        with_code, with_script = create(context=context), create(context=m.upload({'train.py': 'print(1)\n' * 100000}))
+        code, uuid = upload(0), checkpoint(1)
+        with_code, with_script = create(code=code), create(code=m.upload({'train.py': 'print(1)\n' * 100000}))
         page = ['?limit=20', '?limit=1000', '?limit=-1', '?limit=100&offset=90000', '?limit=100&sortBy=startTime&orderBy=ORDER_BY_DESC']
         self.call('PUT', base + '/templates/t', {'config': 'description: x'})
         rows = {
