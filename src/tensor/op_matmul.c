@@ -263,8 +263,8 @@ static det_tensor *integer_linear(det_tensor *x, det_tensor *weight, det_tensor 
 det_tensor *det_linear(det_tensor *x, det_tensor *weight, det_tensor *bias)
 {
     struct linear_attr a = {0};
-    if (weight && weight->ndim == 2 && bias && bias->ndim < 2 &&
-        bias->numel == 1) // for all outputs
+    bool one_for_all = bias && bias->ndim < 2 && bias->numel == 1;
+    if (one_for_all && weight && weight->ndim == 2 && (!bias->ndim || weight->shape[0] != 1))
         bias = det_expand(bias, &weight->shape[0], 1);
     bool fits = x && weight && weight->ndim == 2 && x->dtype == weight->dtype &&
                 (!bias || (bias->ndim == 1 && bias->dtype == x->dtype));
