@@ -104,6 +104,15 @@ static const struct field_table tls_table = {
 static const struct field_table limits_table = {.size = sizeof(struct limits_config),
                                                 FIELD_ROWS(limits_rows)};
 
+static void check_db(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    struct str db = str_from(*(const char *const *)member);
+    if (!str_starts(db, STR("postgresql://")) && !str_starts(db, STR("postgres://")))
+        field_error(ctx, value,
+                    "must be the address of a database in a server, such as "
+                    "postgresql://det@db.example.org/det");
+}
+
 // clang-format off
 static const struct field master_rows[] = {
     {"listen", FIELD_STR, M(listen), .def = "127.0.0.1",
@@ -115,6 +124,9 @@ static const struct field master_rows[] = {
     {"insecure", FIELD_BOOL, M(insecure), .def = "false",
      .help = "Whether listen may be any address without TLS. Whoever can see the network can then "
              "read passwords and tokens."},
+    {"db", FIELD_STR, M(db), .secret = true, .check = check_db,
+     .help = "The database, if it is in a server: postgresql://USER@HOST/NAME, as PostgreSQL's programs know it. A second "
+             "master with the same waits until this one ends, and takes over. Without it, a file in the data directory."},
     {"slots", FIELD_OPT_INT, M(slots), FIELD_RANGE(1, MASTER_MAX_SLOTS),
      .help = "How many slots this machine has. Without it, one for each of its GPUs; or one, if "
              "there are none."},

@@ -2,6 +2,7 @@
 #include "db/keeper.h"
 
 #include "base/arena.h"
+#include "db/sqlite.h"
 #include "db/tx.h"
 #include "sys/clock.h"
 #include "sys/dir.h"
@@ -28,7 +29,7 @@ int backup_check(sqlite3 *sql, det_err *err)
     if (rc == SQLITE_OK) rc = sqlite3_step(s);
     const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
     if (said && !str_eqz(str_from(said), "ok"))
-        code = sqlite_clean(err, det_fail(err, DET_ECORRUPT, "%s", said));
+        code = backend_clean(err, det_fail(err, DET_ECORRUPT, "%s", said));
     else if (!said)
         code = sqlite_fail(sql, rc, err);
     sqlite3_finalize(s);

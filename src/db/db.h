@@ -1,8 +1,9 @@
-// db/db.h: the only place that knows SQL. SQLite in WAL mode; one writer thread, any readers.
+// db/db.h: the only place that knows SQL. SQLite in WAL mode, or PostgreSQL; one writer thread, any
+// readers.
 //
 // Writing: a transaction is a list of changes, made of the functions below that take a db_tx, and
 // submitted as a whole. The writer thread takes all transactions that wait, does them in one
-// transaction of SQLite, syncs, and only then reports each as done. So an acknowledgement that is
+// transaction of the engine, which syncs, and only then reports each as done. So an acknowledgement that is
 // sent from the done function is a promise that survives kill -9 and power loss, and a thousand
 // clients share one sync. Transactions are done in the order in which they were submitted.
 //
@@ -15,7 +16,9 @@
 // was submitted as one that must happen: then the caller hears of the failure, and the writer tries
 // again until there is space. Any other failure to write (a disk that lies about what it has is not
 // to be trusted again) is the end: everything after it fails with DET_EUNREACHABLE and the reason.
-// So it is when the files are deleted, moved or replaced under a running master.
+// So it is when the files are deleted, moved or replaced under a running master, and when another
+// master has taken over a database in a server (it is fenced). A server that does not answer is
+// another matter: until it does nobody hears anything, and db_refuses() says why.
 //
 // A file that was there before is checked by a thread of its own (quick_check: damaged bytes, not
 // only a damaged header). It can be read meanwhile; transactions wait, and fail if it is damaged.
@@ -35,15 +38,27 @@ struct db;
 struct db_tx;
 struct db_reader;
 
-// path is created if missing or empty, with mode 0600. DET_EUNSUPPORTED: the file was written by a
-// newer version. An older one is brought up to date; how it was is kept beside it as <path>.v<N>,
-// which takes its time. DET_ENOSPC: there is no space for that. DET_ECORRUPT: it is damaged, or its
-// log is missing.
-int db_open(const char *path, struct db **out, det_err *err);
+// Zero: as usual.
+struct db_opts {
+    // Of a database in a server: another process writes to it, and this one waits until it no longer
+    // does. Called once, with the words that the other left. NULL: there is no waiting, DET_ESTATE.
+    void (*standby)(void *ctx, const char *holder);
+    void *ctx;
+    int stop_fd;        // readable: the wait is over, DET_ECANCELED; 0: none
+    const char *holder; // the words that this one leaves; NULL: the name of the machine
+};
+
+// where: the path of a file, which is created if it is missing or empty, with mode 0600; or
+// postgresql://..., a database in a server, which must be there. opts may be NULL.
+// DET_EUNSUPPORTED: it was written by a newer version. An older one is brought up to date; how a
+// file was is kept beside it as <path>.v<N>, which takes its time. DET_ENOSPC: there is no space for
+// that. DET_ECORRUPT: it is damaged, or its log is missing. DET_EUNREACHABLE: there is no server.
+int db_open(const char *where, const struct db_opts *opts, struct db **out, det_err *err);
+const char *db_name(const struct db *db); // where it is, for people: without a password
 void db_close(struct db *db); // does what was submitted; done functions not yet called are not
 
-// Makes a backup in the folder every so often if something has changed, and a last one when the
-// database is closed; three are kept. Each is a database in one file. If the files of the database
+// Of a file: makes a backup in the folder every so often if something has changed, and a last one when
+// the database is closed; three are kept. (Servers have means of their own.) Each is a database in one file. If the files of the database
 // are taken away, what is still open is saved in the same way.
 void db_keep_backups(struct db *db, const char *folder, int64_t every_us);
 
@@ -76,6 +91,7 @@ int db_refuses(struct db *db, det_err *err);
 bool db_is_full(const struct db *db); // the last attempt found no space
 bool db_is_broken(const struct db *db);
 bool db_is_damaged(struct db *db);  // broken, because the file is damaged
+bool db_is_fenced(struct db *db);   // broken, because another process has taken over
 bool db_is_checking(struct db *db); // db_fd() tells when that is over
 bool db_is_busy(struct db *db);     // its log (WAL) has become long: who can wait should
 

@@ -24,6 +24,7 @@ void db_break(struct db *db, int code, const char *fmt, ...)
     db->state = DB_BROKEN;
     det_fail(&db->problem, DB_BROKEN, "%s", text);
     db->is_damaged = code == DET_ECORRUPT;
+    db->is_fenced = code == DB_FENCED;
     db->keeper.rescue = code == DB_FILES_GONE;
     pthread_cond_broadcast(&db->wake);
     pthread_cond_broadcast(&db->keeper.wake);
@@ -32,19 +33,32 @@ void db_break(struct db *db, int code, const char *fmt, ...)
 
 // --- notes
 
-void db_note(struct db *db, bool problem, const char *fmt, ...)
+static void add_note(struct db *db, bool problem, const char *fmt, va_list args)
 {
     struct note *note = xcalloc(1, sizeof *note);
-    va_list args;
     note->said.is_problem = problem;
-    va_start(args, fmt);
     vsnprintf(note->said.text, sizeof note->said.text, fmt, args);
-    va_end(args);
-    pthread_mutex_lock(&db->lock);
     *db->last_note = note;
     db->last_note = &note->next;
-    pthread_mutex_unlock(&db->lock);
     db_wake_owner(db);
+}
+
+void db_note_locked(struct db *db, bool problem, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_note(db, problem, fmt, args);
+    va_end(args);
+}
+
+void db_note(struct db *db, bool problem, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    pthread_mutex_lock(&db->lock);
+    add_note(db, problem, fmt, args);
+    pthread_mutex_unlock(&db->lock);
+    va_end(args);
 }
 
 bool db_next_note(struct db *db, struct db_note *out)
@@ -66,8 +80,8 @@ int db_refuses(struct db *db, det_err *err)
 {
     pthread_mutex_lock(&db->lock);
     int rc = 0;
-    if (db->state == DB_BROKEN)
-        rc = det_fail(err, DB_BROKEN, "%s", db->problem.msg);
+    if (db->state == DB_BROKEN || db->state == DB_AWAY)
+        rc = det_fail(err, DET_EUNREACHABLE, "%s", db->problem.msg);
     else if (db->state == DET_ENOSPC)
         rc = det_fail(err, DET_ENOSPC, "the disk that holds the database is full; free some space");
     else if (db->checking && db->n_bytes > LARGE_BYTES)
@@ -92,6 +106,11 @@ bool db_is_checking(struct db *db)
 bool db_is_damaged(struct db *db)
 {
     return read_flag(db, &db->is_damaged);
+}
+
+bool db_is_fenced(struct db *db)
+{
+    return read_flag(db, &db->is_fenced);
 }
 
 bool db_is_busy(struct db *db)

@@ -12,6 +12,7 @@
 #include "db/tidy.h"
 
 #include "base/mem.h"
+#include "db/sqlite.h"
 #include "db/tx.h"
 #include "sys/clock.h"
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "db/keeper.h"
 
 #include "base/mem.h"
+#include "db/sqlite.h"
 #include "db/tx.h"
 #include "sys/clock.h"
 #include <sys/resource.h>

@@ -2,7 +2,7 @@
 // opened, and makes backups. Private to the layer.
 #pragma once
 
-#include "db/sqlite.h"
+#include "db/backend.h"
 #include "sys/dir.h"
 #include <pthread.h>
 
@@ -48,5 +48,5 @@ int backup_make(struct db *db, const char *folder, bool patient, char *name, siz
 int backup_list(const char *folder, struct arena *a, struct dir_entries *out, det_err *err);
 
 // DET_ECORRUPT: SQLite's words about what is wrong first.
-int backup_check(sqlite3 *sql, det_err *err);
+int backup_check(struct sqlite3 *sql, det_err *err);
 int backup_check_file(const char *path, det_err *err);

@@ -4,74 +4,92 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/number.h"
+#include <ctype.h>
 
-enum { MAX_VALUES = 16, DEFAULT_LIMIT = 100 };
+enum { MAX_VALUES = 10000, DEFAULT_LIMIT = 100, MAX_TEXT = 1 << 18 };
 
 struct query {
-    struct arena *arena;
-    struct buf where; // " AND ..." and so on
-    struct value values[MAX_VALUES];
-    int n;
+    struct buf where;      // " AND ..." and so on
+    struct growing values; // struct value
 };
 
-static void add_value(struct query *q, struct value v)
+// A condition about one value, which every ? in it stands for.
+static void add(struct query *q, const char *condition, struct value v)
 {
-    ASSERT(q->n < MAX_VALUES);
-    q->values[q->n++] = v;
+    *(struct value *)grow(&q->values) = v;
+    buf_addz(&q->where, " AND ");
+    for (const char *c = condition; *c; c++)
+        if (*c == '?')
+            buf_printf(&q->where, "?%zu", q->values.n);
+        else
+            buf_addc(&q->where, *c);
 }
 
-static void add_int(struct query *q, const char *condition, int64_t x)
+static struct value value_of_doc(const struct doc *d)
 {
-    buf_printf(&q->where, " AND %s ?", condition);
-    add_value(q, (struct value){.kind = VALUE_INT, .integer = x});
+    return d->kind == DOC_INT ? VALUE_OF_INT(d->integer) : VALUE_OF_TEXT(d->text);
 }
 
-static void add_text(struct query *q, const char *condition, const char *text)
+// The column has one of the values of a list.
+static void add_any(struct query *q, const char *column, const struct doc *list)
 {
-    buf_printf(&q->where, " AND %s", condition);
-    add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(text)});
+    const char *comma = "";
+    if (!list->first) {
+        buf_addz(&q->where, " AND 1 = 0");
+        return;
+    }
+    buf_printf(&q->where, " AND %s IN (", column);
+    for (const struct doc *d = list->first; d; d = d->next) {
+        *(struct value *)grow(&q->values) = value_of_doc(d);
+        buf_printf(&q->where, "%s?%zu", comma, q->values.n);
+        comma = ", ";
+    }
+    buf_addc(&q->where, ')');
 }
 
-// A list of values, as JSON: one parameter for any number of them.
-static void add_list(struct query *q, const char *condition, const struct doc *list)
+// Small letters, as lower() makes them in either engine: of ASCII only.
+static struct value lower_text(struct query *q, const char *text)
 {
-    struct str json = json_text(list, q->arena);
-    buf_printf(&q->where, " AND %s", condition);
-    add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = json});
+    char *copy = arena_strdup(q->values.arena, text);
+    for (char *c = copy; *c; c++)
+        if (isascii((unsigned char)*c)) *c = (char)tolower((unsigned char)*c);
+    return VALUE_OF_TEXT(str_from(copy));
 }
 
-static void add_real(struct query *q, const char *condition, double x)
-{
-    buf_printf(&q->where, " AND %s ?", condition);
-    add_value(q, (struct value){.kind = VALUE_REAL, .real = x});
-}
+#define HAS_LABEL \
+    "EXISTS (SELECT 1 FROM experiment_labels l WHERE l.experimentId = experiments.id AND "
 
-// What people search experiments for.
-#define MATCHES                                                                                  \
-    "EXISTS (SELECT 1 FROM (SELECT lower(?) AS word) WHERE instr(lower(ifnull(name, '')), word)" \
-    " > 0 OR instr(lower(ifnull(description, '')), word) > 0 OR word = CAST(id AS TEXT)"         \
-    " OR EXISTS (SELECT 1 FROM json_each(labels) l WHERE instr(lower(l.value), word) > 0))"
+// What people search experiments for: a part of the name, the description or a label; or the id.
+static void add_search(struct query *q, const char *word)
+{
+    int64_t id;
+    bool is_number = number_to_int(str_from(word), 10, &id);
+    add(q,
+        "(instr(lower(ifnull(name, '')), ?) > 0 OR instr(lower(ifnull(description, '')), ?) > 0"
+        " OR " HAS_LABEL "instr(lower(l.label), ?) > 0)",
+        lower_text(q, word));
+    if (is_number) buf_printf(&q->where, " OR id = %lld", (long long)id);
+    buf_addc(&q->where, ')');
+}
 
 // A filter can only have what the noun has; the master's handlers see to that.
 static void add_filter(struct query *q, enum noun noun, const struct db_filter *f)
 {
     if (!f) return;
-    if (f->experiment_id) add_int(q, "experimentId =", f->experiment_id);
-    if (f->trial_id) add_int(q, "trialId =", f->trial_id);
-    if (f->states) add_list(q, "state IN (SELECT value FROM json_each(?))", f->states);
-    if (f->users) add_list(q, "userId IN (SELECT value FROM json_each(?))", f->users);
-    if (f->labels)
-        add_list(q,
-                 "NOT EXISTS (SELECT 1 FROM json_each(?) w WHERE w.value NOT IN"
-                 " (SELECT value FROM json_each(labels)))",
-                 f->labels);
-    if (f->name) add_text(q, "instr(lower(name), lower(?)) > 0", f->name);
-    if (f->description) add_text(q, "instr(lower(description), lower(?)) > 0", f->description);
-    if (f->search) add_text(q, MATCHES, f->search);
-    if (f->has_below) add_real(q, "bestTrialSearcherMetric <=", f->below);
-    if (f->has_above) add_real(q, "bestTrialSearcherMetric >=", f->above);
-    if (f->ended_after_us) add_int(q, "endTime >", f->ended_after_us);
-    if (f->archived) add_int(q, "archived =", f->archived == TRI_TRUE);
+    if (f->experiment_id) add(q, "experimentId = ?", VALUE_OF_INT(f->experiment_id));
+    if (f->trial_id) add(q, "trialId = ?", VALUE_OF_INT(f->trial_id));
+    if (f->states) add_any(q, "state", f->states);
+    if (f->users) add_any(q, "userId", f->users);
+    for (const struct doc *d = f->labels ? f->labels->first : NULL; d; d = d->next)
+        add(q, HAS_LABEL "l.label = ?)", value_of_doc(d));
+    if (f->name) add(q, "instr(lower(name), ?) > 0", lower_text(q, f->name));
+    if (f->description) add(q, "instr(lower(description), ?) > 0", lower_text(q, f->description));
+    if (f->search) add_search(q, f->search);
+    if (f->has_below) add(q, "bestTrialSearcherMetric <= ?", VALUE_OF_REAL(f->below));
+    if (f->has_above) add(q, "bestTrialSearcherMetric >= ?", VALUE_OF_REAL(f->above));
+    if (f->ended_after_us) add(q, "endTime > ?", VALUE_OF_INT(f->ended_after_us));
+    if (f->archived) add(q, "archived = ?", VALUE_OF_INT(f->archived == TRI_TRUE));
     if (f->unfinished && noun == NOUN_ALLOCATION)
         buf_addz(&q->where, " AND state <> 'STATE_TERMINATED'");
     else if (f->unfinished)
@@ -86,58 +104,57 @@ static const char *find_sort(const struct table *t, const char *field)
     return NULL;
 }
 
-static sqlite3_stmt *prepare(struct db_reader *r, const struct buf *text, const struct query *q,
-                             det_err *err)
+static void start(struct db_reader *r, const struct buf *text, const struct query *q,
+                  struct rows *out)
 {
-    sqlite3_stmt *s = NULL;
-    connection_check();
-    int rc = sqlite3_prepare_v2(r->c.sql, buf_str(text).ptr, -1, &s, NULL);
-    for (int i = 0; rc == SQLITE_OK && i < q->n; i++)
-        rc = value_bind(s, i + 1, &q->values[i]);
-    if (rc == SQLITE_OK) return s;
-    sqlite_fail(r->c.sql, rc, err);
-    sqlite3_finalize(s);
-    return NULL;
+    const struct value *values = (const struct value *)(const void *)q->values.items;
+    rows_start_text(&r->c, buf_str(text), values, (int)q->values.n, out);
 }
 
 static int count(struct db_reader *r, const struct table *t, const struct query *q, int64_t *out,
                  det_err *err)
 {
-    struct buf text = BUF_INIT(1 << 16);
-    buf_printf(&text, "SELECT count(*) FROM %s WHERE 1%.*s", t->name, STR_ARG(buf_str(&q->where)));
-    sqlite3_stmt *s = prepare(r, &text, q, err);
-    int rc = s ? sqlite3_step(s) : SQLITE_ERROR;
-    if (rc == SQLITE_ROW) *out = sqlite3_column_int64(s, 0);
-    int code = rc == SQLITE_ROW ? 0 : sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
-    sqlite3_finalize(s);
+    struct buf text = BUF_INIT(MAX_TEXT);
+    struct rows rows;
+    buf_printf(&text, "SELECT count(*) FROM %s WHERE 1 = 1%.*s", t->name,
+               STR_ARG(buf_str(&q->where)));
+    start(r, &text, q, &rows);
+    if (rows_next(&rows)) *out = rows_int(&rows, 0);
     buf_done(&text);
-    return code;
+    return rows_end(&rows, 0, err);
 }
 
 static struct value cursor_value(const struct db_cursor *c)
 {
     switch (c->kind) {
     case CURSOR_INT:
-        return (struct value){.kind = VALUE_INT, .integer = c->integer};
+        return VALUE_OF_INT(c->integer);
     case CURSOR_REAL:
-        return (struct value){.kind = VALUE_REAL, .real = c->real};
+        return VALUE_OF_REAL(c->real);
     default:
-        return (struct value){.kind = VALUE_TEXT, .bytes = str_from(c->text)};
+        return VALUE_OF_TEXT(str_from(c->text));
     }
 }
 
-// To the row that s stands on; its last two columns are the value and the row's number.
-static void cursor_move(struct db_cursor *c, sqlite3_stmt *s, struct arena *a)
+// To the row that rows stands on; column is that of the value, the next one that of the row's
+// number.
+static void cursor_move(struct db_cursor *c, const struct rows *rows, int column, struct arena *a)
 {
-    int n = sqlite3_column_count(s), type = sqlite3_column_type(s, n - 2);
+    enum value_kind kind = rows_kind(rows, column);
     c->is_set = true;
-    c->row = sqlite3_column_int64(s, n - 1);
-    c->kind = type == SQLITE_INTEGER ? CURSOR_INT
-              : type == SQLITE_FLOAT ? CURSOR_REAL
-                                     : CURSOR_TEXT;
-    c->integer = sqlite3_column_int64(s, n - 2);
-    c->real = sqlite3_column_double(s, n - 2);
-    c->text = type == SQLITE_TEXT ? column_text(s, n - 2, a) : c->kind == CURSOR_TEXT ? "" : NULL;
+    c->row = rows_int(rows, column + 1);
+    c->kind = kind == VALUE_INT ? CURSOR_INT : kind == VALUE_REAL ? CURSOR_REAL : CURSOR_TEXT;
+    c->integer = kind == VALUE_INT ? rows_int(rows, column) : 0;
+    c->real = kind == VALUE_REAL ? rows_real(rows, column) : 0;
+    c->text = kind == VALUE_TEXT ? rows_text(rows, column, a) : c->kind == CURSOR_TEXT ? "" : NULL;
+}
+
+// The key of a record in words; what is no number is none of a table whose keys are.
+static struct value key_value(const struct table *t, const char *key)
+{
+    int64_t number = 0;
+    if (strcmp(t->key, t->row) != 0) return VALUE_OF_TEXT(str_from(key));
+    return number_to_int(str_from(key), 10, &number) ? VALUE_OF_INT(number) : (struct value){0};
 }
 
 // Where the page begins: no record is skipped one by one. The row number, which every index ends
@@ -148,13 +165,17 @@ static void add_start(struct query *q, const struct table *t, const struct db_pa
     const char *comma = *by ? ", " : "", sign = page->descending ? '<' : '>';
     const struct db_cursor *c = page->cursor;
     if (c && c->is_set) {
-        buf_printf(&q->where, " AND (%s%srowid) %c (%s?)", by, comma, sign, *by ? "?, " : "");
-        if (*by) add_value(q, cursor_value(c));
-        add_value(q, (struct value){.kind = VALUE_INT, .integer = c->row});
+        buf_printf(&q->where, " AND (%s%s%s) %c (", by, comma, t->row, sign);
+        if (*by) {
+            *(struct value *)grow(&q->values) = cursor_value(c);
+            buf_printf(&q->where, "?%zu, ", q->values.n);
+        }
+        *(struct value *)grow(&q->values) = VALUE_OF_INT(c->row);
+        buf_printf(&q->where, "?%zu)", q->values.n);
     } else if (page->after) {
-        buf_printf(&q->where, " AND (%s%srowid) %c (SELECT %s%srowid FROM %s WHERE \"%s\" = ?)", by,
-                   comma, sign, by, comma, t->name, t->key);
-        add_value(q, (struct value){.kind = VALUE_TEXT, .bytes = str_from(page->after)});
+        buf_printf(&q->where, " AND (%s%s%s) %c (SELECT %s%s%s FROM %s WHERE \"%s\" = ?%zu)", by,
+                   comma, t->row, sign, by, comma, t->row, t->name, t->key, q->values.n + 1);
+        *(struct value *)grow(&q->values) = key_value(t, page->after);
     }
 }
 
@@ -167,28 +188,26 @@ static void add_page(struct query *q, const struct table *t, const struct db_pag
     add_start(q, t, page, by);
     buf_addz(text, "SELECT ");
     table_add_columns(t, text);
-    buf_printf(text, ", %s, rowid", *by ? by : "rowid");
-    buf_printf(text, " FROM %s WHERE 1%.*s ORDER BY %s%s%srowid%s LIMIT %lld OFFSET %lld", t->name,
-               STR_ARG(buf_str(&q->where)), by, *by ? direction : "", comma, direction,
-               (long long)limit, (long long)page->offset);
+    buf_printf(text, ", %s, %s", *by ? by : t->row, t->row);
+    buf_printf(text, " FROM %s WHERE 1 = 1%.*s ORDER BY %s%s%s%s%s LIMIT %lld OFFSET %lld", t->name,
+               STR_ARG(buf_str(&q->where)), by, *by ? direction : "", comma, t->row, direction,
+               (long long)(limit < 0 ? INT64_MAX : limit), (long long)page->offset);
 }
 
-// The records of all rows of s, which is finalized.
-static int read_page(struct db_reader *r, sqlite3_stmt *s, enum noun noun, struct db_cursor *cursor,
-                     struct arena *a, struct db_list *out, det_err *err)
+// The records of all rows, which are ended.
+static int read_page(struct rows *rows, enum noun noun, struct db_cursor *cursor, struct arena *a,
+                     struct db_list *out, det_err *err)
 {
     const struct table *t = &tables[noun];
-    struct growing rows = {.arena = a, .size = t->fields->size};
-    int rc, code = 0;
-    while (!code && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        code = record_read(s, t, a, grow(&rows), err);
-        if (cursor) cursor_move(cursor, s, a);
+    struct growing list = {.arena = a, .size = t->fields->size};
+    int code = 0;
+    while (!code && rows_next(rows)) {
+        code = record_read(rows, t, a, grow(&list), err);
+        if (cursor) cursor_move(cursor, rows, (int)t->fields->n, a);
     }
-    if (!code && rc != SQLITE_DONE) code = sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
-    sqlite3_finalize(s);
-    out->items = rows.items;
-    out->n = rows.n;
-    return code;
+    out->items = list.items;
+    out->n = list.n;
+    return rows_end(rows, code, err);
 }
 
 static int list(struct db_reader *r, enum noun noun, const struct db_filter *filter,
@@ -196,20 +215,24 @@ static int list(struct db_reader *r, enum noun noun, const struct db_filter *fil
 {
     static const struct db_page all = {.limit = -1};
     const struct table *t = &tables[noun];
-    struct query q = {.arena = a, .where = BUF_INIT(1 << 14)};
-    struct buf text = BUF_INIT(1 << 16);
+    struct query q = {.where = BUF_INIT(MAX_TEXT),
+                      .values = {.arena = a, .size = sizeof(struct value)}};
+    struct buf text = BUF_INIT(MAX_TEXT);
     struct db_list found = {0};
+    struct rows rows;
     if (!page) page = &all;
     const char *by = find_sort(t, page->sort);
     int rc = 0;
     if (!by) rc = det_fail(err, DET_EINVAL, "%ss cannot be sorted by '%.40s'", t->word, page->sort);
     if (rc) goto out;
     add_filter(&q, noun, filter);
-    if (page->want_total) rc = count(r, t, &q, &found.total, err);
+    if (!buf_ok(&q.where) || q.values.n > MAX_VALUES)
+        rc = det_fail(err, DET_ELIMIT, "the filter has too many values: %zu", q.values.n);
+    if (!rc && page->want_total) rc = count(r, t, &q, &found.total, err);
     if (rc) goto out;
     add_page(&q, t, page, by, &text);
-    sqlite3_stmt *s = prepare(r, &text, &q, err);
-    rc = s ? read_page(r, s, noun, page->cursor, a, &found, err) : err ? err->code : DET_EIO;
+    start(r, &text, &q, &rows);
+    rc = read_page(&rows, noun, page->cursor, a, &found, err);
     if (!rc) *out = found;
 out:
     buf_done(&text);

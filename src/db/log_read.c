@@ -8,7 +8,13 @@
 #include "base/assert.h"
 #include <limits.h>
 
-enum { DEFAULT_LIMIT = 1000, MAX_PAGE_BYTES = 32 << 20, MARK_LINES = 1000 };
+enum {
+    DEFAULT_LIMIT = 1000,
+    MAX_PAGE_BYTES = 32 << 20,
+    MARK_LINES = 1000,
+    CHUNKS_AT_ONCE = 16, // a server sends all that was asked for, needed or not
+    LINES_AT_ONCE = 1000,
+};
 
 struct scan {
     struct db_reader *r;
@@ -179,7 +185,7 @@ static bool can_pass_over(const struct scan *s, const struct chunk *chunk)
     return !s->walk || (chunk->n_lines && chunk->id > s->low && lets_all_through(s->f));
 }
 
-static int look_at_chunk(struct scan *s, sqlite3_stmt *row, det_err *err)
+static int look_at_chunk(struct scan *s, const struct rows *row, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct chunk chunk;
@@ -201,72 +207,78 @@ static int look_at_chunk(struct scan *s, sqlite3_stmt *row, det_err *err)
 }
 
 // The chunk that has the line, or the first one.
-static int64_t chunk_of(struct scan *s, int64_t line)
+static int find_chunk(struct scan *s, int64_t line, int64_t *out, det_err *err)
 {
-    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_CHUNK_OF);
-    int64_t id = 0;
-    if (!q) return 0;
-    sqlite3_bind_int64(q, 1, s->f->trial_id);
-    sqlite3_bind_int64(q, 2, line);
-    if (sqlite3_step(q) == SQLITE_ROW) id = sqlite3_column_int64(q, 0);
-    sqlite3_reset(q);
-    return id;
+    const struct value values[] = {VALUE_OF_INT(s->f->trial_id), VALUE_OF_INT(line)};
+    return statement_number(&s->r->c, SQL_CHUNK_OF, values, 2, 0, out, err);
+}
+
+// Some of those from one number on and before another. *next: the number of the first that is left
+// (newest first: of the last that was looked at); 0: none is.
+static int look_at_some(struct scan *s, int64_t from, int64_t to, int64_t *next, det_err *err)
+{
+    const struct log_filter *f = s->f;
+    const struct value values[] = {VALUE_OF_INT(f->trial_id),
+                                   VALUE_OF_INT(from),
+                                   VALUE_OF_INT(to),
+                                   VALUE_OF_INT(f->after_us ? f->after_us : INT64_MIN),
+                                   VALUE_OF_INT(f->before_us ? f->before_us : INT64_MAX),
+                                   VALUE_OF_INT(s->levels),
+                                   VALUE_OF_INT(s->ranks),
+                                   VALUE_OF_INT(s->sources),
+                                   VALUE_OF_INT(s->stdtypes),
+                                   VALUE_OF_INT(CHUNKS_AT_ONCE)};
+    struct rows r;
+    int n = 0, code = 0;
+    int64_t last = 0;
+    rows_start(&s->r->c, f->newest_first ? SQL_CHUNKS_DOWN : SQL_CHUNKS_UP, values,
+               STATIC_LEN(values), &r);
+    for (; !code && !s->full && rows_next(&r); n++) {
+        last = rows_int(&r, 0);
+        code = look_at_chunk(s, &r, err);
+    }
+    *next = n < CHUNKS_AT_ONCE || s->full ? 0 : f->newest_first ? last : last + 1;
+    return rows_end(&r, code, err);
 }
 
 // Those with lines between two numbers, exclusive.
 static int look_at_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
 {
+    int64_t from = 0, next = 1;
     if (s->full || high <= low) return 0;
-    sqlite3_stmt *q =
-        connection_statement(&s->r->c, s->f->newest_first ? SQL_CHUNKS_DOWN : SQL_CHUNKS_UP);
-    const int64_t values[] = {s->f->trial_id,
-                              chunk_of(s, low),
-                              high,
-                              s->f->after_us ? s->f->after_us : INT64_MIN,
-                              s->f->before_us ? s->f->before_us : INT64_MAX,
-                              s->levels,
-                              s->ranks,
-                              s->sources,
-                              s->stdtypes};
-    int rc = q ? SQLITE_OK : sqlite3_errcode(s->r->c.sql), code = 0;
-    for (int i = 0; rc == SQLITE_OK && i < (int)STATIC_LEN(values); i++)
-        rc = sqlite3_bind_int64(q, i + 1, values[i]);
-    while (rc == SQLITE_OK && !code && !s->full && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-        code = look_at_chunk(s, q, err);
-        rc = SQLITE_OK;
+    int rc = find_chunk(s, low, &from, err);
+    while (!rc && next && from < high) {
+        rc = look_at_some(s, from, high, &next, err);
+        if (s->f->newest_first)
+            high = next;
+        else
+            from = next;
     }
-    if (rc != SQLITE_OK && rc != SQLITE_DONE) code = sqlite_fail(s->r->c.sql, rc, err);
-    if (q) sqlite3_reset(q);
-    return code;
+    return rc;
 }
 
 // One chunk, by number.
 static int look_at_one(struct scan *s, int64_t id, det_err *err)
 {
-    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_CHUNK_FIND);
-    int rc = q ? sqlite3_bind_int64(q, 1, id) : sqlite3_errcode(s->r->c.sql), code = 0;
-    if (rc == SQLITE_OK) rc = sqlite3_step(q);
-    if (rc == SQLITE_ROW)
-        code = look_at_chunk(s, q, err);
-    else
-        code = sqlite_fail(s->r->c.sql, rc, err);
-    if (q) sqlite3_reset(q);
-    return code;
+    const struct value value = VALUE_OF_INT(id);
+    struct rows r;
+    rows_start(&s->r->c, SQL_CHUNK_FIND, &value, 1, &r);
+    return rows_end(&r, rows_next(&r) ? look_at_chunk(s, &r, err) : 0, err);
 }
 
 // Counts lines of chunks without unpacking them, where that can be.
 static int count_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
 {
+    int64_t from = 0;
+    struct rows r;
     if (high <= low) return 0;
-    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_CHUNK_COUNTS);
-    const int64_t values[] = {s->f->trial_id, chunk_of(s, low), high};
-    int rc = q ? SQLITE_OK : sqlite3_errcode(s->r->c.sql), code = 0;
-    for (int i = 0; rc == SQLITE_OK && i < (int)STATIC_LEN(values); i++)
-        rc = sqlite3_bind_int64(q, i + 1, values[i]);
-    while (rc == SQLITE_OK && !code && !s->full && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(q, 0), last = sqlite3_column_int64(q, 1);
-        int64_t n = sqlite3_column_int64(q, 2);
-        rc = SQLITE_OK;
+    int code = find_chunk(s, low, &from, err);
+    if (code) return code;
+    const struct value values[] = {VALUE_OF_INT(s->f->trial_id), VALUE_OF_INT(from),
+                                   VALUE_OF_INT(high)};
+    rows_start(&s->r->c, SQL_CHUNK_COUNTS, values, STATIC_LEN(values), &r);
+    while (!code && !s->full && rows_next(&r)) {
+        int64_t id = rows_int(&r, 0), last = rows_int(&r, 1), n = rows_int(&r, 2);
         if (last <= s->low) continue;
         if (!n || id <= s->low) {
             code = look_at_one(s, id, err);
@@ -276,9 +288,7 @@ static int count_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
         s->walk->n_lines += n;
         s->last = last;
     }
-    if (rc != SQLITE_OK && rc != SQLITE_DONE) code = sqlite_fail(s->r->c.sql, rc, err);
-    if (q) sqlite3_reset(q);
-    return code;
+    return rows_end(&r, code, err);
 }
 
 static int walk_chunks(struct scan *s, int64_t low, int64_t high, det_err *err)
@@ -295,39 +305,49 @@ struct line_range {
 
 static int find_rows(struct scan *s, struct line_range *out, det_err *err)
 {
-    sqlite3_stmt *q = connection_statement(&s->r->c, SQL_OLD_LINES_RANGE);
-    int rc = q ? sqlite3_bind_int64(q, 1, s->f->trial_id) : sqlite3_errcode(s->r->c.sql);
-    if (rc == SQLITE_OK) rc = sqlite3_step(q);
-    if (rc == SQLITE_ROW)
-        *out = (struct line_range){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
-    int code = rc == SQLITE_ROW ? 0 : sqlite_fail(s->r->c.sql, rc, err);
-    if (q) sqlite3_reset(q);
-    return code;
+    const struct value id = VALUE_OF_INT(s->f->trial_id);
+    struct rows r;
+    rows_start(&s->r->c, SQL_OLD_LINES_RANGE, &id, 1, &r);
+    if (rows_next(&r)) *out = (struct line_range){rows_int(&r, 0), rows_int(&r, 1)};
+    return rows_end(&r, 0, err);
+}
+
+// Some of those between two numbers. *next: the number of the last; 0: no more are left.
+static int look_at_some_rows(struct scan *s, int64_t low, int64_t high, int64_t *next, det_err *err)
+{
+    const struct value values[] = {VALUE_OF_INT(s->f->trial_id), VALUE_OF_INT(low),
+                                   VALUE_OF_INT(high), VALUE_OF_INT(LINES_AT_ONCE)};
+    struct rows r;
+    int n = 0, code = 0;
+    *next = 0;
+    rows_start(&s->r->c, s->f->newest_first ? SQL_OLD_LINES_DOWN : SQL_OLD_LINES_UP, values,
+               STATIC_LEN(values), &r);
+    for (; !code && !s->full && rows_next(&r); n++) {
+        struct arena arena = ARENA_INIT;
+        struct log_line line;
+        code = record_read(&r, &tables[NOUN_LOG_LINE], &arena, &line, err);
+        if (!code) look_at(s, &line);
+        if (!code) note_effort(s, (int64_t)strlen(line.log));
+        if (!code) *next = line.id;
+        s->head = (struct log_line){0};
+        arena_done(&arena);
+    }
+    if (n < LINES_AT_ONCE || s->full) *next = 0;
+    return rows_end(&r, code, err);
 }
 
 static int look_at_rows(struct scan *s, const struct line_range *rows, det_err *err)
 {
-    struct arena arena = ARENA_INIT;
-    if (s->full || !rows->last) return 0;
-    sqlite3_stmt *q =
-        connection_statement(&s->r->c, s->f->newest_first ? SQL_OLD_LINES_DOWN : SQL_OLD_LINES_UP);
-    const int64_t values[] = {s->f->trial_id, s->low, s->high};
-    int rc = q ? SQLITE_OK : sqlite3_errcode(s->r->c.sql), code = 0;
-    for (int i = 0; rc == SQLITE_OK && i < (int)STATIC_LEN(values); i++)
-        rc = sqlite3_bind_int64(q, i + 1, values[i]);
-    while (rc == SQLITE_OK && !code && !s->full && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-        struct log_line line;
-        code = record_read(q, &tables[NOUN_LOG_LINE], &arena, &line, err);
-        if (!code) look_at(s, &line);
-        if (!code) note_effort(s, (int64_t)strlen(line.log));
-        s->head = (struct log_line){0};
-        arena_done(&arena);
-        rc = SQLITE_OK;
+    int64_t low = s->low, high = s->high, next = rows->last;
+    int rc = 0;
+    while (!rc && !s->full && next) {
+        rc = look_at_some_rows(s, low, high, &next, err);
+        if (s->f->newest_first)
+            high = next;
+        else
+            low = next;
     }
-    if (rc != SQLITE_OK && rc != SQLITE_DONE) code = sqlite_fail(s->r->c.sql, rc, err);
-    if (q) sqlite3_reset(q);
-    arena_done(&arena);
-    return code;
+    return rc;
 }
 
 // --- all of it
@@ -352,12 +372,12 @@ static int look_at_all(struct scan *s, det_err *err)
 // In one snapshot: lines may be on their way from rows to chunks.
 static int scan_all(struct scan *s, det_err *err)
 {
-    sqlite3 *sql = s->r->c.sql;
+    struct connection *c = &s->r->c;
     prepare(s);
-    int rc = sqlite3_exec(sql, "BEGIN", NULL, NULL, NULL);
-    if (rc != SQLITE_OK) return sqlite_fail(sql, rc, err);
+    int rc = connection_snapshot(c, err);
+    if (rc) return rc;
     rc = look_at_all(s, err);
-    sqlite3_exec(sql, "COMMIT", NULL, NULL, NULL);
+    connection_leave(c);
     return rc;
 }
 

@@ -8,8 +8,9 @@
 #include "db/log_write.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 
-enum { MAX_OPEN = 32 };
+enum { MAX_OPEN = 32, N_OPEN_LOGS = 1024 };
 
 // --- for those who build transactions
 
@@ -29,7 +30,7 @@ static void add_values(struct db_tx *tx, struct op *op, const struct chunk *c)
     op_int(op, c->n_lines);
 }
 
-enum { TRIAL = 0, OPEN = 8, N_LINES = 10, N_VALUES };
+enum { TRIAL = 0, N_BYTES = 7, OPEN = 8, N_LINES = 10, N_VALUES };
 
 static int add_chunk(struct db *db, const struct op *op, det_err *err);
 
@@ -62,23 +63,12 @@ void db_log_add(struct db_tx *tx, const struct log_line *row)
 
 // --- for the writer
 
-static int finish(struct connection *c, sqlite3_stmt *s, int rc, det_err *err)
-{
-    int code = rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    if (s) sqlite3_reset(s);
-    return code;
-}
-
 static int insert(struct connection *c, int64_t id, int64_t last_id, const struct value *values,
                   det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(c, SQL_CHUNK_ADD);
-    int rc = s ? sqlite3_bind_int64(s, 1, id) : sqlite3_errcode(c->sql);
-    if (rc == SQLITE_OK) rc = sqlite3_bind_int64(s, 2, last_id);
-    for (int i = 0; rc == SQLITE_OK && i < N_VALUES; i++)
-        rc = value_bind(s, i + 3, &values[i]);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    return finish(c, s, rc, err);
+    struct value all[2 + N_VALUES] = {VALUE_OF_INT(id), VALUE_OF_INT(last_id)};
+    memcpy(all + 2, values, N_VALUES * sizeof *values);
+    return statement_run(c, SQL_CHUNK_ADD, all, 2 + N_VALUES, err);
 }
 
 int log_insert(struct connection *c, const struct chunk *chunk, det_err *err)
@@ -91,32 +81,35 @@ int log_insert(struct connection *c, const struct chunk *chunk, det_err *err)
     return rc;
 }
 
-int log_run(struct connection *c, enum statement id, int64_t a, int64_t b, det_err *err)
+int log_run(struct connection *c, enum statement id, int64_t a, det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(c, id);
-    int rc = s ? sqlite3_bind_int64(s, 1, a) : sqlite3_errcode(c->sql);
-    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(s) > 1) rc = sqlite3_bind_int64(s, 2, b);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    return finish(c, s, rc, err);
+    const struct value value = VALUE_OF_INT(a);
+    return statement_run(c, id, &value, 1, err);
 }
 
-void log_read_chunk(sqlite3_stmt *s, struct arena *a, struct chunk *out)
+int log_run2(struct connection *c, enum statement id, int64_t a, int64_t b, det_err *err)
 {
-    const char *bytes = sqlite3_column_blob(s, 11);
-    size_t n = (size_t)sqlite3_column_bytes(s, 11);
-    *out = (struct chunk){.id = sqlite3_column_int64(s, 0),
-                          .last_id = sqlite3_column_int64(s, 1),
-                          .trial_id = sqlite3_column_int64(s, 2),
-                          .first_us = sqlite3_column_int64(s, 3),
-                          .last_us = sqlite3_column_int64(s, 4),
-                          .levels = sqlite3_column_int64(s, 5),
-                          .ranks = sqlite3_column_int64(s, 6),
-                          .sources = sqlite3_column_int64(s, 7),
-                          .stdtypes = sqlite3_column_int64(s, 8),
-                          .n_bytes = sqlite3_column_int64(s, 9),
-                          .open = sqlite3_column_int(s, 10),
-                          .n_lines = sqlite3_column_int64(s, 12),
-                          .bytes = {arena_strndup(a, bytes, n), n}};
+    const struct value values[] = {VALUE_OF_INT(a), VALUE_OF_INT(b)};
+    return statement_run(c, id, values, 2, err);
+}
+
+void log_read_chunk(const struct rows *r, struct arena *a, struct chunk *out)
+{
+    struct str bytes = rows_bytes(r, 11);
+    *out = (struct chunk){
+        .id = rows_int(r, 0),
+        .last_id = rows_int(r, 1),
+        .trial_id = rows_int(r, 2),
+        .first_us = rows_int(r, 3),
+        .last_us = rows_int(r, 4),
+        .levels = rows_int(r, 5),
+        .ranks = rows_int(r, 6),
+        .sources = rows_int(r, 7),
+        .stdtypes = rows_int(r, 8),
+        .n_bytes = rows_int(r, 9),
+        .open = rows_int(r, 10) != 0,
+        .n_lines = rows_int(r, 12),
+        .bytes = {arena_strndup(a, bytes.ptr ? bytes.ptr : "", bytes.len), bytes.len}};
 }
 
 // The open chunks of a trial; fewer than MAX_OPEN and a few.
@@ -130,17 +123,17 @@ static int find_open(struct connection *c, int64_t trial_id, struct arena *a,
                      struct open_chunks *out, det_err *err)
 {
     struct growing list = {.arena = a, .size = sizeof(struct chunk)};
-    sqlite3_stmt *s = connection_statement(c, SQL_CHUNKS_OPEN);
-    int rc = s ? sqlite3_bind_int64(s, 1, trial_id) : sqlite3_errcode(c->sql);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    const struct value id = VALUE_OF_INT(trial_id);
+    struct rows r;
+    rows_start(c, SQL_CHUNKS_OPEN, &id, 1, &r);
+    while (rows_next(&r)) {
         struct chunk *chunk = grow(&list);
-        log_read_chunk(s, a, chunk);
+        log_read_chunk(&r, a, chunk);
         out->n_bytes += chunk->n_bytes;
-        rc = SQLITE_OK;
     }
     out->items = (struct chunk *)list.items;
     out->n = list.n;
-    return finish(c, s, rc, err);
+    return rows_end(&r, 0, err);
 }
 
 // All lines of them in a row. DET_ECORRUPT if a chunk is damaged.
@@ -162,7 +155,7 @@ static int close_apart(struct connection *c, const struct open_chunks *open, det
 {
     int rc = 0;
     for (size_t i = 0; !rc && i < open->n; i++)
-        rc = log_run(c, SQL_CHUNK_CLOSE, open->items[i].id, 0, err);
+        rc = log_run(c, SQL_CHUNK_CLOSE, open->items[i].id, err);
     return rc;
 }
 
@@ -181,48 +174,65 @@ static int join(struct connection *c, int64_t trial_id, bool close, det_err *err
     chunk_pack((struct log_line *)lines.items, lines.n, &arena, &joined);
     joined.open = joined.open && !close;
     for (size_t i = 0; !rc && i < open.n; i++)
-        rc = log_run(c, SQL_CHUNK_DELETE, open.items[i].id, 0, err);
+        rc = log_run(c, SQL_CHUNK_DELETE, open.items[i].id, err);
     if (!rc) rc = log_insert(c, &joined, err);
 out:
     arena_done(&arena);
     return rc;
 }
 
-static int count_open(struct connection *c, int64_t trial_id, int64_t *n, int64_t *n_bytes,
-                      det_err *err)
+// --- what is remembered of trials that print, so that most lines cost no reading
+
+struct open_log {
+    int64_t trial_id; // 0: nobody
+    int64_t n, n_bytes;
+};
+
+void log_forget(struct db *db)
 {
-    sqlite3_stmt *s = connection_statement(c, SQL_CHUNKS_COUNT_OPEN);
-    int rc = s ? sqlite3_bind_int64(s, 1, trial_id) : sqlite3_errcode(c->sql);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) {
-        *n = sqlite3_column_int64(s, 0);
-        *n_bytes = sqlite3_column_int64(s, 1);
-        rc = SQLITE_DONE;
-    }
-    return finish(c, s, rc, err);
+    memset(db->open_logs, 0, N_OPEN_LOGS * sizeof *db->open_logs);
+}
+
+// Its open chunks, counted if need be.
+static int find_open_log(struct db *db, int64_t trial_id, struct open_log **out, det_err *err)
+{
+    struct open_log *log = *out = &db->open_logs[(uint64_t)trial_id % N_OPEN_LOGS];
+    const struct value id = VALUE_OF_INT(trial_id);
+    struct rows r;
+    if (log->trial_id == trial_id) return 0;
+    *log = (struct open_log){0};
+    rows_start(&db->writer, SQL_CHUNKS_COUNT_OPEN, &id, 1, &r);
+    if (rows_next(&r)) *log = (struct open_log){trial_id, rows_int(&r, 0), rows_int(&r, 1)};
+    return rows_end(&r, 0, err);
 }
 
 static int add_chunk(struct db *db, const struct op *op, det_err *err)
 {
     struct connection *c = &db->writer;
     int64_t trial_id = op->values[TRIAL].integer, n_lines = op->values[N_LINES].integer;
-    int64_t n_open = 0, n_bytes = 0, id = db->next_log_id;
+    int64_t id = db->next_log_id;
     bool open = op->values[OPEN].integer;
-    int rc = open ? 0 : join(c, trial_id, true, err);
+    struct open_log *log = NULL;
+    int rc = find_open_log(db, trial_id, &log, err);
+    bool is_due = !rc && !open && log->n;
+    if (is_due) rc = join(c, trial_id, true, err);
     if (!rc) rc = insert(c, id, id + n_lines - 1, op->values, err);
-    if (!rc) db->next_log_id += n_lines;
-    if (!rc && open) rc = count_open(c, trial_id, &n_open, &n_bytes, err);
-    if (!rc && (n_open > MAX_OPEN || n_bytes >= CHUNK_BYTES)) rc = join(c, trial_id, false, err);
-    return rc;
+    if (rc) return rc;
+    db->next_log_id += n_lines;
+    log->n = open ? log->n + 1 : 0;
+    log->n_bytes = open ? log->n_bytes + op->values[N_BYTES].integer : 0;
+    if (log->n <= MAX_OPEN && log->n_bytes < CHUNK_BYTES) return 0;
+    log->trial_id = 0; // to be counted again
+    return join(c, trial_id, false, err);
 }
 
 int log_start(struct db *db, det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(&db->writer, SQL_NEXT_LOG_ID);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(db->writer.sql);
-    if (rc == SQLITE_ROW) {
-        db->next_log_id = sqlite3_column_int64(s, 0);
-        rc = SQLITE_DONE;
-    }
-    return finish(&db->writer, s, rc, err);
+    db->open_logs = xcalloc(N_OPEN_LOGS, sizeof *db->open_logs);
+    return statement_number(&db->writer, SQL_NEXT_LOG_ID, NULL, 0, 1, &db->next_log_id, err);
+}
+
+void log_end(struct db *db)
+{
+    free(db->open_logs);
 }

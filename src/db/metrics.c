@@ -15,11 +15,6 @@ struct db_lane {
     bool is_last; // there are none behind these rows
 };
 
-static int fail(struct db_reader *r, det_err *err)
-{
-    return sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
-}
-
 static void add_lane(struct db_metrics *m, struct growing *lanes, const char *group)
 {
     struct db_lane *lane = grow(lanes);
@@ -30,17 +25,18 @@ static void add_lane(struct db_metrics *m, struct growing *lanes, const char *gr
 static int find_lanes(struct db_reader *r, struct db_metrics *m, det_err *err)
 {
     struct growing lanes = {.arena = m->arena, .size = sizeof(struct db_lane)};
-    int rc = SQLITE_DONE;
+    int rc = 0;
     if (m->group) {
         add_lane(m, &lanes, m->group);
     } else {
-        sqlite3_stmt *s = connection_statement(&r->c, SQL_METRICS_GROUPS);
-        if (s) sqlite3_bind_int64(s, 1, m->trial_id);
-        while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
-            add_lane(m, &lanes, column_text(s, 0, m->arena));
-        if (!s || rc != SQLITE_DONE) return fail(r, err);
-        sqlite3_reset(s);
+        const struct value id = VALUE_OF_INT(m->trial_id);
+        struct rows rows;
+        rows_start(&r->c, SQL_METRICS_GROUPS, &id, 1, &rows);
+        while (rows_next(&rows))
+            add_lane(m, &lanes, rows_text(&rows, 0, m->arena));
+        rc = rows_end(&rows, 0, err);
     }
+    if (rc) return rc;
     m->lanes = (struct db_lane *)(void *)lanes.items;
     m->n_lanes = lanes.n;
     m->is_open = true;
@@ -51,15 +47,13 @@ static int fill(struct db_reader *r, const struct db_metrics *m, struct db_lane 
                 struct arena *a, det_err *err)
 {
     const struct metric_report *last = lane->n ? &lane->rows[lane->n - 1] : NULL;
+    const struct value values[] = {VALUE_OF_INT(m->trial_id), VALUE_OF_TEXT(str_from(lane->group)),
+                                   VALUE_OF_INT(last ? last->steps_completed : lane->steps),
+                                   VALUE_OF_INT(last ? last->run_id : lane->run), VALUE_OF_INT(n)};
     struct db_list list = {0};
-    sqlite3_stmt *s = connection_statement(&r->c, SQL_METRICS_AFTER);
-    if (!s) return fail(r, err);
-    sqlite3_bind_int64(s, 1, m->trial_id);
-    sqlite3_bind_text(s, 2, lane->group, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(s, 3, last ? last->steps_completed : lane->steps);
-    sqlite3_bind_int64(s, 4, last ? last->run_id : lane->run);
-    sqlite3_bind_int64(s, 5, n);
-    int rc = collect(r, s, NOUN_METRIC_REPORT, a, &list, err);
+    struct rows rows;
+    rows_start(&r->c, SQL_METRICS_AFTER, values, STATIC_LEN(values), &rows);
+    int rc = collect(&rows, NOUN_METRIC_REPORT, a, &list, err);
     lane->rows = list.items;
     lane->n = list.n;
     lane->next = 0;

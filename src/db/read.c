@@ -4,7 +4,6 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "db/tx.h"
-#include <math.h>
 
 int db_reader_open(struct db *db, struct db_reader **out, det_err *err)
 {
@@ -25,22 +24,6 @@ void db_reader_close(struct db_reader *r)
     free(r);
 }
 
-static int fail(struct db_reader *r, det_err *err)
-{
-    return sqlite_fail(r->c.sql, sqlite3_errcode(r->c.sql), err);
-}
-
-// Prepares and binds; values up to n.
-static sqlite3_stmt *start(struct db_reader *r, enum statement id, const struct value *values,
-                           int n, det_err *err)
-{
-    sqlite3_stmt *s = connection_statement(&r->c, id);
-    for (int i = 0; s && i < n; i++)
-        if (value_bind(s, i + 1, &values[i]) != SQLITE_OK) s = NULL;
-    if (!s) fail(r, err);
-    return s;
-}
-
 static struct value of_int(int64_t x)
 {
     return (struct value){.kind = VALUE_INT, .integer = x};
@@ -59,20 +42,14 @@ static void describe_key(const struct value *key, char *out, size_t size)
         snprintf(out, size, "'%.60s'", key->kind == VALUE_TEXT ? key->bytes.ptr : "");
 }
 
-// The first row of a query by key. *out stands on it, and must be reset.
+// The first row of a query by key. On success rows stands on it, and must be ended.
 static int find(struct db_reader *r, enum statement id, struct value key, const char *word,
-                sqlite3_stmt **out, det_err *err)
+                struct rows *rows, det_err *err)
 {
     char text[80];
-    sqlite3_stmt *s = start(r, id, &key, 1, err);
-    if (!s) return err ? err->code : DET_EIO;
-    int rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) {
-        *out = s;
-        return 0;
-    }
-    rc = rc == SQLITE_DONE ? 0 : fail(r, err);
-    sqlite3_reset(s);
+    rows_start(&r->c, id, &key, 1, rows);
+    if (rows_next(rows)) return 0;
+    int rc = rows_end(rows, 0, err);
     if (rc) return rc;
     describe_key(&key, text, sizeof text);
     return det_fail(err, DET_ENOTFOUND, "there is no %s %s", word, text);
@@ -81,12 +58,10 @@ static int find(struct db_reader *r, enum statement id, struct value key, const 
 static int find_record(struct db_reader *r, enum statement id, struct value key, enum noun noun,
                        struct arena *a, void *out, det_err *err)
 {
-    sqlite3_stmt *s = NULL;
-    int rc = find(r, id, key, tables[noun].word, &s, err);
+    struct rows rows;
+    int rc = find(r, id, key, tables[noun].word, &rows, err);
     if (rc) return rc;
-    rc = record_read(s, &tables[noun], a, out, err);
-    sqlite3_reset(s);
-    return rc;
+    return rows_end(&rows, record_read(&rows, &tables[noun], a, out, err), err);
 }
 
 int db_experiment_find(struct db_reader *r, int64_t id, struct arena *a, struct experiment *out,
@@ -138,12 +113,11 @@ int db_template_find(struct db_reader *r, const char *name, struct arena *a,
 static int find_text(struct db_reader *r, enum statement id, struct value key, const char *word,
                      struct arena *a, const char **out, det_err *err)
 {
-    sqlite3_stmt *s = NULL;
-    int rc = find(r, id, key, word, &s, err);
+    struct rows rows;
+    int rc = find(r, id, key, word, &rows, err);
     if (rc) return rc;
-    *out = column_text(s, 0, a);
-    sqlite3_reset(s);
-    return 0;
+    *out = rows_text(&rows, 0, a);
+    return rows_end(&rows, 0, err);
 }
 
 int db_password_find(struct db_reader *r, int64_t user_id, struct arena *a, const char **out,
@@ -171,48 +145,41 @@ int db_searcher_find(struct db_reader *r, int64_t experiment_id, struct arena *a
 int db_config_find(struct db_reader *r, int64_t experiment_id, struct arena *a,
                    struct str *complete, struct str *original, det_err *err)
 {
-    sqlite3_stmt *s = NULL;
+    struct rows rows;
     int rc =
-        find(r, SQL_CONFIG_FIND, of_int(experiment_id), "configuration of experiment", &s, err);
+        find(r, SQL_CONFIG_FIND, of_int(experiment_id), "configuration of experiment", &rows, err);
     if (rc) return rc;
-    *complete = str_from(column_text(s, 0, a));
-    *original = str_from(column_text(s, 1, a));
-    sqlite3_reset(s);
-    return 0;
+    *complete = str_from(rows_text(&rows, 0, a));
+    *original = str_from(rows_text(&rows, 1, a));
+    return rows_end(&rows, 0, err);
 }
 
 int db_key_find(struct db_reader *r, const char *key, bool *out, det_err *err)
 {
-    sqlite3_stmt *s = NULL;
-    det_err local;
-    int rc = find(r, SQL_KEY_FIND, of_text(key), "key", &s, &local);
-    if (rc && rc != DET_ENOTFOUND) return det_fail(err, rc, "%s", local.msg);
-    *out = !rc;
-    if (!rc) sqlite3_reset(s);
-    return 0;
+    const struct value value = of_text(key);
+    int64_t found = 0;
+    int rc = statement_number(&r->c, SQL_KEY_FIND, &value, 1, 0, &found, err);
+    if (!rc) *out = found;
+    return rc;
 }
 
 int db_journal_find(struct db_reader *r, const char *journal, int64_t *out, det_err *err)
 {
-    sqlite3_stmt *s = NULL;
-    det_err local;
-    int rc = find(r, SQL_JOURNAL_FIND, of_text(journal), "journal", &s, &local);
-    if (rc && rc != DET_ENOTFOUND) return det_fail(err, rc, "%s", local.msg);
-    *out = rc ? 0 : sqlite3_column_int64(s, 0);
-    if (!rc) sqlite3_reset(s);
-    return 0;
+    const struct value value = of_text(journal);
+    return statement_number(&r->c, SQL_JOURNAL_FIND, &value, 1, 0, out, err);
 }
 
 int db_next_ids(struct db_reader *r, int64_t *experiment, int64_t *trial, int64_t *user,
                 det_err *err)
 {
-    sqlite3_stmt *s = start(r, SQL_NEXT_IDS, NULL, 0, err);
-    if (!s || sqlite3_step(s) != SQLITE_ROW) return fail(r, err);
-    *experiment = sqlite3_column_int64(s, 0);
-    *trial = sqlite3_column_int64(s, 1);
-    *user = sqlite3_column_int64(s, 2);
-    sqlite3_reset(s);
-    return 0;
+    struct rows rows;
+    rows_start(&r->c, SQL_NEXT_IDS, NULL, 0, &rows);
+    if (rows_next(&rows)) {
+        *experiment = rows_int(&rows, 0);
+        *trial = rows_int(&rows, 1);
+        *user = rows_int(&rows, 2);
+    }
+    return rows_end(&rows, 0, err);
 }
 
 void *grow(struct growing *g)
@@ -227,53 +194,53 @@ void *grow(struct growing *g)
     return g->items + g->n++ * g->size;
 }
 
-int collect(struct db_reader *r, sqlite3_stmt *s, enum noun noun, struct arena *a,
-            struct db_list *out, det_err *err)
+int collect(struct rows *rows, enum noun noun, struct arena *a, struct db_list *out, det_err *err)
 {
     const struct table *t = &tables[noun];
     struct growing list = {.arena = a, .size = t->fields->size};
-    int rc, code = 0;
-    while (!code && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        code = record_read(s, t, a, grow(&list), err);
-    if (!code && rc != SQLITE_DONE) code = fail(r, err);
-    sqlite3_reset(s);
+    int code = 0;
+    while (!code && rows_next(rows))
+        code = record_read(rows, t, a, grow(&list), err);
+    code = rows_end(rows, code, err);
     if (code) return code;
     out->items = list.items;
     out->n = list.n;
     return 0;
 }
 
+static struct db_list list_of(const struct growing *g)
+{
+    return (struct db_list){.items = g->items, .n = g->n, .total = (int64_t)g->n};
+}
+
 static int list_texts(struct db_reader *r, enum statement id, struct arena *a, struct db_list *out,
                       det_err *err)
 {
     struct growing list = {.arena = a, .size = sizeof(const char *)};
-    sqlite3_stmt *s = start(r, id, NULL, 0, err);
-    int rc = SQLITE_ERROR;
-    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        *(const char **)grow(&list) = column_text(s, 0, a);
-    if (rc != SQLITE_DONE) return fail(r, err);
-    sqlite3_reset(s);
-    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
-    return 0;
+    struct rows rows;
+    rows_start(&r->c, id, NULL, 0, &rows);
+    while (rows_next(&rows))
+        *(const char **)grow(&list) = rows_text(&rows, 0, a);
+    int rc = rows_end(&rows, 0, err);
+    if (!rc) *out = list_of(&list);
+    return rc;
 }
 
 int db_sessions_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
 {
     struct growing list = {.arena = a, .size = sizeof(struct stored_session)};
-    sqlite3_stmt *s = start(r, SQL_SESSIONS_LIST, NULL, 0, err);
-    const int n_columns = (int)session_table.n;
-    int rc = SQLITE_ERROR, code = 0;
-    while (s && !code && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    struct rows rows;
+    int rc = 0;
+    rows_start(&r->c, SQL_SESSIONS_LIST, NULL, 0, &rows);
+    while (!rc && rows_next(&rows)) {
         struct stored_session *one = grow(&list);
-        size_t n = (size_t)sqlite3_column_bytes(s, n_columns);
-        one->hash = (struct str){arena_strndup(a, sqlite3_column_blob(s, n_columns), n), n};
-        code = record_read(s, &tables[NOUN_SESSION], a, &one->row, err);
+        struct str hash = rows_bytes(&rows, (int)session_table.n);
+        one->hash = (struct str){arena_strndup(a, hash.ptr, hash.len), hash.len};
+        rc = record_read(&rows, &tables[NOUN_SESSION], a, &one->row, err);
     }
-    if (!code && rc != SQLITE_DONE) code = fail(r, err);
-    if (s) sqlite3_reset(s);
-    if (code) return code;
-    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
-    return 0;
+    rc = rows_end(&rows, rc, err);
+    if (!rc) *out = list_of(&list);
+    return rc;
 }
 
 int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, struct db_list *out,
@@ -281,15 +248,14 @@ int db_settings_list(struct db_reader *r, const char *prefix, struct arena *a, s
 {
     struct growing list = {.arena = a, .size = sizeof(struct setting)};
     const struct value value = of_text(prefix);
-    sqlite3_stmt *s = start(r, SQL_SETTINGS_LIST, &value, 1, err);
-    int rc = SQLITE_ERROR;
-    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
+    struct rows rows;
+    rows_start(&r->c, SQL_SETTINGS_LIST, &value, 1, &rows);
+    while (rows_next(&rows))
         *(struct setting *)grow(&list) =
-            (struct setting){column_text(s, 0, a), column_text(s, 1, a)};
-    if (rc != SQLITE_DONE) return fail(r, err);
-    sqlite3_reset(s);
-    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
-    return 0;
+            (struct setting){rows_text(&rows, 0, a), rows_text(&rows, 1, a)};
+    int rc = rows_end(&rows, 0, err);
+    if (!rc) *out = list_of(&list);
+    return rc;
 }
 
 int db_labels_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
@@ -307,14 +273,13 @@ int db_old_logs_list(struct db_reader *r, int64_t now_us, int64_t usual_days, st
 {
     const struct value values[] = {of_int(now_us), of_int(usual_days)};
     struct growing list = {.arena = a, .size = sizeof(int64_t)};
-    sqlite3_stmt *s = start(r, SQL_OLD_LOGS_LIST, values, 2, err);
-    int rc = SQLITE_ERROR;
-    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        *(int64_t *)grow(&list) = sqlite3_column_int64(s, 0);
-    if (rc != SQLITE_DONE) return fail(r, err);
-    sqlite3_reset(s);
-    *out = (struct db_list){.items = list.items, .n = list.n, .total = (int64_t)list.n};
-    return 0;
+    struct rows rows;
+    rows_start(&r->c, SQL_OLD_LOGS_LIST, values, 2, &rows);
+    while (rows_next(&rows))
+        *(int64_t *)grow(&list) = rows_int(&rows, 0);
+    int rc = rows_end(&rows, 0, err);
+    if (!rc) *out = list_of(&list);
+    return rc;
 }
 
 int db_warm_starts_list(struct db_reader *r, struct arena *a, struct db_list *out, det_err *err)
@@ -326,41 +291,32 @@ int db_metrics_list(struct db_reader *r, int64_t trial_id, const char *group, in
                     int64_t limit, struct arena *a, struct db_list *out, det_err *err)
 {
     const struct value values[] = {of_int(trial_id), of_text(group), of_int(after_steps),
-                                   of_int(limit ? limit : -1)};
-    sqlite3_stmt *s = start(r, SQL_METRICS_LIST, values, 4, err);
-    if (!s) return fail(r, err);
-    return collect(r, s, NOUN_METRIC_REPORT, a, out, err);
+                                   of_int(limit ? limit : INT64_MAX)};
+    struct rows rows;
+    rows_start(&r->c, SQL_METRICS_LIST, values, 4, &rows);
+    return collect(&rows, NOUN_METRIC_REPORT, a, out, err);
 }
 
 int db_metric_summaries(struct db_reader *r, int64_t trial_id, struct arena *a, struct db_list *out,
                         det_err *err)
 {
     const struct value id = of_int(trial_id);
-    sqlite3_stmt *s = start(r, SQL_SUMMARIES_LIST, &id, 1, err);
-    if (!s) return fail(r, err);
-    return collect(r, s, NOUN_METRIC_SUMMARY, a, out, err);
-}
-
-static double column_value(sqlite3_stmt *s, int i)
-{
-    return sqlite3_column_type(s, i) == SQLITE_NULL ? NAN : sqlite3_column_double(s, i);
+    struct rows rows;
+    rows_start(&r->c, SQL_SUMMARIES_LIST, &id, 1, &rows);
+    return collect(&rows, NOUN_METRIC_SUMMARY, a, out, err);
 }
 
 int db_metric_values(struct db_reader *r, int64_t experiment_id, const char *group,
                      const char *name, struct arena *a, struct db_list *out, det_err *err)
 {
     const struct value values[] = {of_int(experiment_id), of_text(group), of_text(name)};
-    struct growing rows = {.arena = a, .size = sizeof(struct metric_value)};
-    sqlite3_stmt *s = start(r, SQL_METRIC_VALUES, values, STATIC_LEN(values), err);
-    if (!s) return fail(r, err);
-    int rc;
-    while ((rc = sqlite3_step(s)) == SQLITE_ROW)
-        *(struct metric_value *)grow(&rows) = (struct metric_value){
-            sqlite3_column_int64(s, 0), column_value(s, 1), column_value(s, 2), column_value(s, 3)};
-    int code = rc == SQLITE_DONE ? 0 : fail(r, err);
-    sqlite3_reset(s);
-    if (code) return code;
-    out->items = rows.items;
-    out->n = rows.n;
-    return 0;
+    struct growing list = {.arena = a, .size = sizeof(struct metric_value)};
+    struct rows rows;
+    rows_start(&r->c, SQL_METRIC_VALUES, values, STATIC_LEN(values), &rows);
+    while (rows_next(&rows))
+        *(struct metric_value *)grow(&list) = (struct metric_value){
+            rows_int(&rows, 0), rows_value(&rows, 1), rows_value(&rows, 2), rows_value(&rows, 3)};
+    int rc = rows_end(&rows, 0, err);
+    if (!rc) *out = list_of(&list);
+    return rc;
 }

@@ -53,9 +53,10 @@ static sqlite3 *open_damaged(const char *path)
 // Whether there is anything to be mended.
 static bool is_good(sqlite3 *sql, det_err *err)
 {
+    struct connection c = sqlite_connection(sql);
     int version = 0;
     if (!sql || backup_check(sql, err) || salvage_check(sql, err)) return false;
-    if (!migrate_version(sql, &version, err) && version) return true;
+    if (!migrate_version(&c, &version, err) && version) return true;
     if (!err->code) det_fail(err, DET_ECORRUPT, "it is empty");
     return false;
 }
@@ -100,8 +101,10 @@ static int open_result(struct recovery *r, sqlite3 **out, det_err *err)
                           "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = MEMORY;"
                           "PRAGMA synchronous = OFF",
                           NULL, NULL, NULL);
-    int code = rc == SQLITE_OK ? migrate_version(sql, &version, err) : sqlite_fail(sql, rc, err);
-    if (!code) code = migrate(sql, version, err);
+    struct connection c = sqlite_connection(sql);
+    int code = rc == SQLITE_OK ? migrate_version(&c, &version, err) : sqlite_fail(sql, rc, err);
+    if (!code) code = migrate(&c, version, err);
+    sqlite_forget_statements(&c);
     if (code)
         sqlite3_close(sql);
     else

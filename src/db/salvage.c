@@ -40,21 +40,22 @@ static enum noun noun_of(const char *table)
 // Damage inside of a row does not bother SQLite, but its readers.
 static bool makes_sense(const struct copying *j, sqlite3_stmt *row)
 {
+    struct rows r = sqlite_row(row);
     struct arena arena = ARENA_INIT;
     char record[1024];
     bool good = true;
     if (j->is_log) {
         struct chunk chunk;
         struct chunk_lines lines;
-        log_read_chunk(row, &arena, &chunk);
+        log_read_chunk(&r, &arena, &chunk);
         good = !chunk_unpack(&chunk, NULL, &arena, &lines, NULL);
     } else if (j->is_json) {
         struct diag_list diags = DIAG_INIT(&arena);
-        const char *text = column_text(row, 1, &arena);
-        good = text && json_parse(&arena, str_from(text), &json_opts, &diags);
+        struct str text = rows_bytes(&r, 1);
+        good = text.ptr && json_parse(&arena, text, &json_opts, &diags);
     } else if (j->noun != N_NOUN) {
         ASSERT(tables[j->noun].fields->size <= sizeof record);
-        good = !record_read(row, &tables[j->noun], &arena, record, NULL);
+        good = !record_read(&r, &tables[j->noun], &arena, record, NULL);
     }
     arena_done(&arena);
     return good;
@@ -276,8 +277,9 @@ static bool is_there(const struct copying *j)
 // An older version did not have all tables and columns.
 static bool is_old(sqlite3 *sql)
 {
+    struct connection c = sqlite_connection(sql);
     int version = 0;
-    return !migrate_version(sql, &version, NULL) && migrate_is_old(version);
+    return !migrate_version(&c, &version, NULL) && migrate_is_old(version);
 }
 
 static int salvage_table(struct copying *j, struct buf *report, det_err *err)
@@ -353,7 +355,8 @@ int salvage_check(sqlite3 *sql, det_err *err)
 {
     sqlite3 *today = NULL; // an empty one, for what there should be
     int rc = sqlite3_open(":memory:", &today);
-    int code = rc == SQLITE_OK ? migrate(today, 0, err) : sqlite_fail(today, rc, err);
+    struct connection c = sqlite_connection(today);
+    int code = rc == SQLITE_OK ? migrate(&c, 0, err) : sqlite_fail(today, rc, err);
     sqlite3_stmt *s = code ? NULL : list_tables(today);
     bool old = is_old(sql);
     while (s && !code && sqlite3_step(s) == SQLITE_ROW) {
@@ -363,6 +366,6 @@ int salvage_check(sqlite3 *sql, det_err *err)
         copying_close(&j);
     }
     sqlite3_finalize(s);
-    sqlite3_close(today);
+    connection_close(&c);
     return code;
 }

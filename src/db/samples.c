@@ -10,15 +10,14 @@ struct stretch {
     int64_t n, n_gpu;
 };
 
-static void read_sample(sqlite3_stmt *s, struct usage_sample *out)
+static void read_sample(const struct rows *r, struct usage_sample *out)
 {
-    bool has_gpu = sqlite3_column_type(s, 3) != SQLITE_NULL;
     *out = (struct usage_sample){
-        .time_us = sqlite3_column_int64(s, 0),
-        .cpu = sqlite3_column_double(s, 1),
-        .memory_bytes = sqlite3_column_int64(s, 2),
-        .gpu = has_gpu ? sqlite3_column_double(s, 3) : NAN,
-        .gpu_memory_bytes = sqlite3_column_int64(s, 4),
+        .time_us = rows_int(r, 0),
+        .cpu = rows_real(r, 1),
+        .memory_bytes = rows_int(r, 2),
+        .gpu = rows_value(r, 3),
+        .gpu_memory_bytes = rows_int(r, 4),
     };
 }
 
@@ -68,11 +67,11 @@ int db_samples_list(struct db_reader *r, int64_t trial_id, int64_t max_points, s
 {
     struct growing all = {.arena = a, .size = sizeof(struct usage_sample)};
     const struct value id = VALUE_OF_INT(trial_id);
-    sqlite3_stmt *s = statement_start(&r->c, SQL_SAMPLES_LIST, &id, 1);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        read_sample(s, grow(&all));
-    int code = statement_end(&r->c, s, rc, err);
+    struct rows rows;
+    rows_start(&r->c, SQL_SAMPLES_LIST, &id, 1, &rows);
+    while (rows_next(&rows))
+        read_sample(&rows, grow(&all));
+    int code = rows_end(&rows, 0, err);
     if (code) return code;
     if (all.n) all = thin_out((const struct usage_sample *)all.items, all.n, MAX(1, max_points), a);
     *out = (struct db_list){.items = all.items, .n = all.n};

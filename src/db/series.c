@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "db/points.h"
+#include "doc/json.h"
 #include <math.h>
 
 // --- the points of one metric
@@ -43,16 +44,16 @@ static void lane_values(const struct lane *l, int64_t from, struct value out[4])
     out[3] = VALUE_OF_INT(from);
 }
 
-static struct piece read_piece(sqlite3_stmt *s)
+static struct piece read_piece(const struct rows *r)
 {
     return (struct piece){
-        .span = sqlite3_column_int64(s, 0),
-        .n = sqlite3_column_int64(s, 1),
-        .first = {.steps = sqlite3_column_int64(s, 2), .time_us = sqlite3_column_int64(s, 4)},
-        .last = {.steps = sqlite3_column_int64(s, 3), .time_us = sqlite3_column_int64(s, 5)},
-        .min = sqlite3_column_double(s, 6),
-        .max = sqlite3_column_double(s, 7),
-        .last_value = sqlite3_column_double(s, 8),
+        .span = rows_int(r, 0),
+        .n = rows_int(r, 1),
+        .first = {.steps = rows_int(r, 2), .time_us = rows_int(r, 4)},
+        .last = {.steps = rows_int(r, 3), .time_us = rows_int(r, 5)},
+        .min = rows_real(r, 6),
+        .max = rows_real(r, 7),
+        .last_value = rows_real(r, 8),
     };
 }
 
@@ -60,52 +61,38 @@ static int find_pieces(struct lane *l, det_err *err)
 {
     struct growing list = {.arena = l->arena, .size = sizeof(struct piece)};
     struct value values[4];
+    struct rows r;
     lane_values(l, l->q->by_time ? INT64_MIN : l->q->from, values);
-    sqlite3_stmt *s = statement_start(&l->r->c, SQL_POINTS_OF, values, 4);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(l->r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        struct piece p = read_piece(s);
+    rows_start(&l->r->c, SQL_POINTS_OF, values, 4, &r);
+    while (rows_next(&r)) {
+        struct piece p = read_piece(&r);
         if (place_of(l->q, &p.first) > l->q->to && !l->q->by_time) break;
         if (place_of(l->q, &p.first) <= l->q->to && place_of(l->q, &p.last) >= l->q->from)
             *(struct piece *)grow(&list) = p;
     }
     l->pieces = (struct piece *)(void *)list.items;
     l->n_pieces = list.n;
-    return statement_end(&l->r->c, s, rc, err);
-}
-
-// A number, or a word for what JSON has no number for.
-static bool read_value(sqlite3_stmt *s, double *out)
-{
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    int type = sqlite3_column_type(s, 2);
-    *out = sqlite3_column_double(s, 2);
-    if (type == SQLITE_FLOAT || type == SQLITE_INTEGER) return true;
-    *out = NAN;
-    for (size_t i = 0; type == SQLITE_TEXT && i < STATIC_LEN(words); i++)
-        if (str_eqz(str_from((const char *)sqlite3_column_text(s, 2)), words[i])) return true;
-    return false;
+    return rows_end(&r, 0, err);
 }
 
 // What is in no span yet.
 static int read_tail(struct lane *l, det_err *err)
 {
-    bool is_odd = strchr(l->q->name, '"') || strchr(l->q->name, '\\');
     struct value values[4];
+    struct rows r;
     int64_t mark = -1;
     lane_values(l, 0, values);
     int rc = statement_number(&l->r->c, SQL_SPANS_MARK, values, 2, -1, &mark, err);
     if (rc) return rc;
-    if (!is_odd) values[2].bytes = str_from(arena_printf(l->arena, "$.\"%s\"", l->q->name));
-    values[3] = VALUE_OF_INT(mark);
-    sqlite3_stmt *s =
-        statement_start(&l->r->c, is_odd ? SQL_SERIES_TAIL_ANY : SQL_SERIES_TAIL, values, 4);
-    rc = s ? SQLITE_ROW : sqlite3_errcode(l->r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        struct point p = {sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), 0};
-        if (read_value(s, &p.value) && is_inside(l->q, &p)) points_add(&l->tail, &p, l->arena);
+    struct str name = json_quoted(str_from(l->q->name), l->arena);
+    values[2] = VALUE_OF_INT(mark);
+    rows_start(&l->r->c, SQL_SERIES_TAIL, values, 3, &r);
+    while (rows_next(&r)) {
+        struct point p = {rows_int(&r, 0), rows_int(&r, 1), 0};
+        if (json_find_number(rows_bytes(&r, 2), name, &p.value) && is_inside(l->q, &p))
+            points_add(&l->tail, &p, l->arena);
     }
-    return statement_end(&l->r->c, s, rc, err);
+    return rows_end(&r, 0, err);
 }
 
 // Every point of the pieces, in their order, and then of the tail.
@@ -117,17 +104,13 @@ static int each_point(struct lane *l, void (*use)(void *ctx, const struct point 
     for (size_t i = 0; !code && i < l->n_pieces; i++) {
         struct arena arena = ARENA_INIT;
         struct points points = {0};
+        struct rows r;
         lane_values(l, l->pieces[i].span, values);
-        sqlite3_stmt *s = statement_start(&l->r->c, SQL_POINTS_FIND, values, 4);
-        int rc = s ? sqlite3_step(s) : sqlite3_errcode(l->r->c.sql);
-        if (rc == SQLITE_ROW) {
-            struct str packed = {sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0)};
-            code = points_unpack(packed, &arena, &points, err);
-        }
+        rows_start(&l->r->c, SQL_POINTS_FIND, values, 4, &r);
+        if (rows_next(&r)) code = points_unpack(rows_bytes(&r, 0), &arena, &points, err);
         for (size_t k = 0; !code && k < points.n; k++)
             if (is_inside(l->q, &points.items[k])) use(ctx, &points.items[k]);
-        int ended = statement_end(&l->r->c, s, rc, code ? NULL : err);
-        code = code ? code : ended;
+        code = rows_end(&r, code, err);
         arena_done(&arena);
     }
     for (size_t i = 0; !code && i < l->tail.n; i++)
@@ -245,15 +228,14 @@ static int thin(struct lane *l, const struct extent *e, struct db_series *out, d
 // In one snapshot, until it is closed: reports may be on their way into a span.
 static int lane_open(struct lane *l, det_err *err)
 {
-    int rc = sqlite3_exec(l->r->c.sql, "BEGIN", NULL, NULL, NULL);
-    if (rc != SQLITE_OK) return sqlite_fail(l->r->c.sql, rc, err);
-    rc = find_pieces(l, err);
+    int rc = connection_snapshot(&l->r->c, err);
+    if (!rc) rc = find_pieces(l, err);
     return rc ? rc : read_tail(l, err);
 }
 
 static void lane_close(struct lane *l)
 {
-    sqlite3_exec(l->r->c.sql, "COMMIT", NULL, NULL, NULL);
+    connection_leave(&l->r->c);
     arena_done(l->arena);
 }
 
@@ -340,11 +322,11 @@ static int add_ids(struct db_reader *r, enum statement id, int64_t experiment_id
                    struct growing *out, det_err *err)
 {
     const struct value values[] = {VALUE_OF_INT(experiment_id), VALUE_OF_INT(limit)};
-    sqlite3_stmt *s = statement_start(&r->c, id, values, 2);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        *(int64_t *)grow(out) = sqlite3_column_int64(s, 0);
-    return statement_end(&r->c, s, rc, err);
+    struct rows rows;
+    rows_start(&r->c, id, values, 2, &rows);
+    while (rows_next(&rows))
+        *(int64_t *)grow(out) = rows_int(&rows, 0);
+    return rows_end(&rows, 0, err);
 }
 
 int db_best_trials(struct db_reader *r, const struct experiment *e, int64_t limit, struct arena *a,
@@ -363,12 +345,12 @@ int db_trial_numbers(struct db_reader *r, int64_t experiment_id, struct arena *a
 {
     struct growing list = {.arena = a, .size = sizeof(struct trial_number)};
     const struct value id = VALUE_OF_INT(experiment_id);
-    sqlite3_stmt *s = statement_start(&r->c, SQL_TRIAL_NUMBERS, &id, 1);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
+    struct rows rows;
+    rows_start(&r->c, SQL_TRIAL_NUMBERS, &id, 1, &rows);
+    while (rows_next(&rows))
         *(struct trial_number *)grow(&list) =
-            (struct trial_number){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1)};
-    int code = statement_end(&r->c, s, rc, err);
+            (struct trial_number){rows_int(&rows, 0), rows_int(&rows, 1)};
+    int code = rows_end(&rows, 0, err);
     if (!code) *out = (struct db_list){.items = list.items, .n = list.n};
     return code;
 }
@@ -378,12 +360,12 @@ int db_metric_names(struct db_reader *r, int64_t experiment_id, struct arena *a,
 {
     struct growing names = {.arena = a, .size = sizeof(struct metric_name)};
     const struct value id = VALUE_OF_INT(experiment_id);
-    sqlite3_stmt *s = statement_start(&r->c, SQL_METRIC_NAMES, &id, 1);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(r->c.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
+    struct rows rows;
+    rows_start(&r->c, SQL_METRIC_NAMES, &id, 1, &rows);
+    while (rows_next(&rows))
         *(struct metric_name *)grow(&names) = (struct metric_name){
-            column_text(s, 0, a), column_text(s, 1, a), sqlite3_column_int64(s, 2)};
-    int code = statement_end(&r->c, s, rc, err);
+            rows_text(&rows, 0, a), rows_text(&rows, 1, a), rows_int(&rows, 2)};
+    int code = rows_end(&rows, 0, err);
     if (!code) *out = (struct db_list){.items = names.items, .n = names.n};
     return code;
 }

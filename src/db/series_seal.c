@@ -6,7 +6,11 @@
 #include <math.h>
 
 // Reports with very many metrics make shorter spans: the writer has others to see to.
-enum { SPAN_BYTES = 512 << 10, MAX_REPORT_BYTES = 64 << 20, MAX_POINTS_BYTES = 64 << 20 };
+enum {
+    SPAN_BYTES = 512 << 10,
+    MAX_POINTS_BYTES = 64 << 20,
+    READ_AT_ONCE = 16 * SPAN_REPORTS, // also if there are many of one step, from many runs
+};
 
 // --- columns
 
@@ -109,7 +113,7 @@ int series_put_chunk(struct db *db, const struct series_group *g, struct str nam
         s.count ? VALUE_OF_REAL(s.min) : none,
         s.count ? VALUE_OF_REAL(s.max) : none,
         s.count ? VALUE_OF_REAL(s.last) : none,
-        {.kind = VALUE_BLOB, .bytes = buf_str(&packed)},
+        VALUE_OF_BLOB(buf_str(&packed)),
     };
     ASSERT(buf_ok(&packed));
     int rc = statement_run(&db->writer, SQL_POINTS_PUT, values, STATIC_LEN(values), err);
@@ -122,23 +126,23 @@ static int gather(struct db *db, const struct series_group *g, int64_t after, in
                   struct series_columns *c, int64_t *end, det_err *err)
 {
     const struct value values[] = {VALUE_OF_INT(g->trial_id), VALUE_OF_TEXT(g->name),
-                                   VALUE_OF_INT(after), VALUE_OF_INT(last)};
-    sqlite3_stmt *s = statement_start(&db->writer, SQL_TAIL, values, STATIC_LEN(values));
+                                   VALUE_OF_INT(after), VALUE_OF_INT(last),
+                                   VALUE_OF_INT(READ_AT_ONCE)};
     size_t n = 0, n_bytes = 0;
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(db->writer.sql);
+    struct rows r;
     *end = after;
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        int64_t steps = sqlite3_column_int64(s, 0);
+    rows_start(&db->writer, SQL_TAIL, values, STATIC_LEN(values), &r);
+    while (rows_next(&r)) {
+        int64_t steps = rows_int(&r, 0);
+        struct str text = rows_bytes(&r, 2);
         bool is_enough = n >= SPAN_REPORTS || n_bytes >= SPAN_BYTES;
         if (is_enough && steps != *end) break;
-        struct str text = {(const char *)sqlite3_column_text(s, 2),
-                           (size_t)sqlite3_column_bytes(s, 2)};
-        if (text.ptr) columns_add(c, text, steps, sqlite3_column_int64(s, 1));
+        if (text.ptr) columns_add(c, text, steps, rows_int(&r, 1));
         n++;
         n_bytes += text.len;
         *end = steps;
     }
-    return statement_end(&db->writer, s, rc, err);
+    return rows_end(&r, 0, err);
 }
 
 int series_seal(struct db *db, const struct series_group *g, int64_t after, int64_t last,
@@ -176,29 +180,23 @@ static int merge_summary(struct db *db, int64_t trial_id, const struct total *t,
     return statement_run(&db->writer, SQL_SUMMARY_MERGE, values, STATIC_LEN(values), err);
 }
 
-static struct str column_str(sqlite3_stmt *s, int column)
-{
-    return (struct str){(const char *)sqlite3_column_text(s, column),
-                        (size_t)sqlite3_column_bytes(s, column)};
-}
-
 static int merge_chunks(struct db *db, int64_t trial_id, det_err *err)
 {
     const struct value id = VALUE_OF_INT(trial_id);
-    sqlite3_stmt *s = statement_start(&db->writer, SQL_POINTS_OF_TRIAL, &id, 1);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(db->writer.sql), code = 0;
-    while (rc == SQLITE_ROW && !code && (rc = sqlite3_step(s)) == SQLITE_ROW)
+    struct rows r;
+    int code = 0;
+    rows_start(&db->writer, SQL_POINTS_OF_TRIAL, &id, 1, &r);
+    while (!code && rows_next(&r))
         code = merge_summary(db, trial_id,
-                             &(struct total){.group = column_str(s, 0),
-                                             .name = column_str(s, 1),
-                                             .count = sqlite3_column_int64(s, 2),
-                                             .sum = sqlite3_column_double(s, 3),
-                                             .min = sqlite3_column_double(s, 4),
-                                             .max = sqlite3_column_double(s, 5),
-                                             .last = sqlite3_column_double(s, 6)},
+                             &(struct total){.group = rows_bytes(&r, 0),
+                                             .name = rows_bytes(&r, 1),
+                                             .count = rows_int(&r, 2),
+                                             .sum = rows_real(&r, 3),
+                                             .min = rows_real(&r, 4),
+                                             .max = rows_real(&r, 5),
+                                             .last = rows_real(&r, 6)},
                              err);
-    int ended = statement_end(&db->writer, s, rc, code ? NULL : err);
-    return code ? code : ended;
+    return rows_end(&r, code, err);
 }
 
 // The reports of a group that are in no span.

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "db/reader.h"
+#include "doc/json.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 
@@ -20,7 +21,8 @@ enum {
 struct series_tail {
     uint64_t key;  // hash of the group; 0: nobody
     int64_t mark;  // the last step that is in a span
-    int64_t n;     // reports behind it, about
+    int64_t last;  // the last step of all; -1: there is none
+    int64_t n;     // reports behind the mark, about
     bool is_noted; // in metric_due
 };
 
@@ -40,17 +42,17 @@ static int count_tail(struct db *db, const struct series_group *g, int64_t mark,
     return statement_number(&db->writer, SQL_TAIL_COUNT, values, STATIC_LEN(values), 0, out, err);
 }
 
-// *is_new: its reports were counted just now.
 static int find_tail(struct db *db, const struct series_group *g, struct series_tail **out,
-                     bool *is_new, det_err *err)
+                     det_err *err)
 {
     uint64_t key = key_of(db, g);
     struct series_tail *t = *out = &db->tails[key % N_TAILS];
-    *is_new = t->key != key;
-    if (!*is_new) return 0;
+    if (t->key == key) return 0;
     *t = (struct series_tail){0};
     int rc = series_mark(db, g, &t->mark, err);
     if (!rc) rc = count_tail(db, g, t->mark, &t->n, err);
+    const struct value values[] = {VALUE_OF_INT(g->trial_id), VALUE_OF_TEXT(g->name)};
+    if (!rc) rc = statement_number(&db->writer, SQL_METRICS_LAST, values, 2, -1, &t->last, err);
     if (!rc) t->key = key;
     return rc;
 }
@@ -62,22 +64,16 @@ void series_forget(struct db *db)
 
 // --- reports
 
-static struct str column_blob(sqlite3_stmt *s)
-{
-    return (struct str){sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0)};
-}
-
 // The points of a metric in a span; none if it has none there.
 static int read_points(struct db *db, const struct series_group *g, struct str name, int64_t span,
                        struct arena *a, struct points *out, det_err *err)
 {
     const struct value values[] = {VALUE_OF_INT(g->trial_id), VALUE_OF_TEXT(g->name),
                                    VALUE_OF_TEXT(name), VALUE_OF_INT(span)};
-    sqlite3_stmt *s = statement_start(&db->writer, SQL_POINTS_FIND, values, STATIC_LEN(values));
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(db->writer.sql);
-    int code = rc == SQLITE_ROW ? points_unpack(column_blob(s), a, out, err) : 0;
-    int ended = statement_end(&db->writer, s, rc, code ? NULL : err);
-    return code ? code : ended;
+    struct rows r;
+    rows_start(&db->writer, SQL_POINTS_FIND, values, STATIC_LEN(values), &r);
+    int code = rows_next(&r) ? points_unpack(rows_bytes(&r, 0), a, out, err) : 0;
+    return rows_end(&r, code, err);
 }
 
 // A span that late reports have made too long is cut into several.
@@ -127,22 +123,62 @@ static int note_due(struct db *db, const struct series_group *g, bool whole, det
     return statement_run(&db->writer, SQL_DUE_ADD, values, STATIC_LEN(values), err);
 }
 
-enum { REPORT_TRIAL, REPORT_RUN, REPORT_GROUP, REPORT_STEPS, REPORT_TIME, REPORT_METRICS };
+enum {
+    REPORT_TRIAL,
+    REPORT_RUN,
+    REPORT_GROUP,
+    REPORT_STEPS,
+    REPORT_TIME,
+    REPORT_METRICS,
+    N_REPORT
+};
+
+// What is there, with what is new in it. NULL: it cannot be read, and is replaced.
+static struct str merge(struct str old, struct str more, struct arena *a)
+{
+    const struct json_opts opts = {.source = "stored", .max_bytes = MAX_REPORT_BYTES};
+    struct diag_list diags = DIAG_INIT(a);
+    struct doc *into = json_parse(a, old, &opts, &diags);
+    const struct doc *from = json_parse(a, more, &opts, &diags);
+    if (!into || !from || into->kind != DOC_MAP || from->kind != DOC_MAP) return more;
+    for (const struct doc *d = from->first; d; d = d->next)
+        doc_set(into, d->key, doc_share(a, d));
+    return json_text(into, a);
+}
+
+// There are reports of this step or of later ones: one may be of the same run.
+static int add_to_earlier(struct db *db, const struct value *v, det_err *err)
+{
+    struct arena arena = ARENA_INIT;
+    struct value all[N_REPORT];
+    struct rows r;
+    memcpy(all, v, sizeof all);
+    rows_start(&db->writer, SQL_METRICS_FIND, v, REPORT_STEPS + 1, &r);
+    bool is_there = rows_next(&r);
+    if (is_there)
+        all[REPORT_METRICS].bytes = merge(rows_bytes(&r, 0), v[REPORT_METRICS].bytes, &arena);
+    int rc = rows_end(&r, 0, err);
+    enum statement id = is_there ? SQL_METRICS_CHANGE : SQL_METRICS_ADD;
+    if (!rc) rc = statement_run(&db->writer, id, all, N_REPORT, err);
+    arena_done(&arena);
+    return rc;
+}
 
 int series_add_report(struct db *db, const struct op *op, det_err *err)
 {
     const struct value *v = op->values;
     const struct series_group g = {v[REPORT_TRIAL].integer, v[REPORT_GROUP].bytes};
+    int64_t steps = v[REPORT_STEPS].integer;
     struct series_tail *t;
-    bool is_new;
-    int rc = statement_run(&db->writer, SQL_METRICS_ADD, v, op->n, err);
-    if (!rc) rc = find_tail(db, &g, &t, &is_new, err);
+    int rc = find_tail(db, &g, &t, err);
     if (rc) return rc;
-    if (v[REPORT_STEPS].integer <= t->mark)
-        return add_late(db, &g, v[REPORT_STEPS].integer, v[REPORT_TIME].integer,
-                        v[REPORT_METRICS].bytes, err);
-    t->n += !is_new;
-    if (t->n < SPAN_DUE || t->is_noted) return 0;
+    rc = steps > t->last ? statement_run(&db->writer, SQL_METRICS_ADD, v, N_REPORT, err)
+                         : add_to_earlier(db, v, err);
+    if (rc) return rc;
+    t->last = MAX(t->last, steps);
+    if (steps <= t->mark)
+        return add_late(db, &g, steps, v[REPORT_TIME].integer, v[REPORT_METRICS].bytes, err);
+    if (++t->n < SPAN_DUE || t->is_noted) return 0;
     t->is_noted = true;
     return note_due(db, &g, false, err);
 }
@@ -152,12 +188,12 @@ int series_add_report(struct db *db, const struct op *op, det_err *err)
 static int find_groups(struct db *db, int64_t trial_id, struct growing *out, det_err *err)
 {
     const struct value id = VALUE_OF_INT(trial_id);
-    sqlite3_stmt *s = statement_start(&db->writer, SQL_METRICS_GROUPS, &id, 1);
-    int rc = s ? SQLITE_ROW : sqlite3_errcode(db->writer.sql);
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(s)) == SQLITE_ROW)
+    struct rows r;
+    rows_start(&db->writer, SQL_METRICS_GROUPS, &id, 1, &r);
+    while (rows_next(&r))
         *(struct series_group *)grow(out) =
-            (struct series_group){trial_id, str_from(column_text(s, 0, out->arena))};
-    return statement_end(&db->writer, s, rc, err);
+            (struct series_group){trial_id, str_from(rows_text(&r, 0, out->arena))};
+    return rows_end(&r, 0, err);
 }
 
 // Trial, run, group, steps.
@@ -192,9 +228,8 @@ int series_roll_back(struct db *db, const struct op *op, det_err *err)
 
 int series_end_trial(struct db *db, const struct op *op, det_err *err)
 {
-    int rc = statement_run(&db->writer, SQL_DUE_ADD_TRIAL, op->values, op->n, err);
-    if (sqlite3_changes(db->writer.sql)) db->tidy.series = true;
-    return rc;
+    db->tidy.series = true;
+    return statement_run(&db->writer, SQL_DUE_ADD_TRIAL, op->values, op->n, err);
 }
 
 // --- what is due
@@ -260,12 +295,12 @@ int series_slice(struct db *db, bool *is_due, det_err *err)
     int rc = 0;
     *is_due = true;
     do {
-        sqlite3_stmt *s = connection_statement(&db->writer, SQL_DUE_FIND);
-        int code = s ? sqlite3_step(s) : sqlite3_errcode(db->writer.sql);
-        bool any = code == SQLITE_ROW, whole = any && sqlite3_column_int(s, 2);
-        struct series_group g = {any ? sqlite3_column_int64(s, 0) : 0, STR("")};
-        if (any) g.name = str_from(column_text(s, 1, &arena));
-        rc = statement_end(&db->writer, s, code, err);
+        struct rows r;
+        rows_start(&db->writer, SQL_DUE_FIND, NULL, 0, &r);
+        bool any = rows_next(&r), whole = any && rows_int(&r, 2);
+        struct series_group g = {any ? rows_int(&r, 0) : 0, STR("")};
+        if (any) g.name = str_from(rows_text(&r, 1, &arena));
+        rc = rows_end(&r, 0, err);
         if (!rc) rc = any ? seal_next(db, &g, whole, err) : convert(db, is_due, err);
     } while (!rc && *is_due && clock_mono_us() < end_us);
     arena_done(&arena);

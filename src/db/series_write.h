@@ -26,6 +26,7 @@ enum {
     SPAN_REPORTS = 256,
     SPAN_DUE = SPAN_REPORTS + 32, // reports behind the last span: the oldest of them are due
     SPAN_FEWEST = 64,             // of a trial that has ended: fewer are read as they are
+    MAX_REPORT_BYTES = 64 << 20,
 };
 
 struct series_group {

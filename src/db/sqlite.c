@@ -1,16 +1,5 @@
-// Unit sqlite.c: connections, prepared statements, and SQLite's errors as ours.
+// Unit sqlite.c: SQLite as an engine: connections, statements, and its errors as ours.
 #include "db/sqlite.h"
-
-#include "base/assert.h"
-#include "base/buf.h"
-#include "db/db.h"
-
-int sqlite_clean(det_err *err, int code)
-{
-    for (unsigned char *c = err ? (unsigned char *)err->msg : NULL; c && *c; c++)
-        if (*c < ' ' || *c > '~') *c = *c == '\n' ? ' ' : '?';
-    return code;
-}
 
 int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
 {
@@ -34,9 +23,22 @@ int sqlite_fail(sqlite3 *sql, int rc, det_err *err)
                     sql ? sqlite3_errmsg(sql) : "no memory");
 }
 
+struct connection sqlite_connection(sqlite3 *sql)
+{
+    return (struct connection){.backend = &sqlite_backend, .sql = sql};
+}
+
+struct rows sqlite_row(sqlite3_stmt *s)
+{
+    static struct connection any = {.backend = &sqlite_backend};
+    return (struct rows){.c = &any, .handle = s, .is_kept = true};
+}
+
+// --- a connection
+
 // FULL: a commit is synced, not only ordered. Without it a power loss takes acknowledged writes.
 // The way in which free pages are given back can only be chosen while a file is empty, and must be
-// chosen before its mode. The writer copies the log into the file itself (see writer.c).
+// chosen before its mode. The writer copies the log into the file itself (see sqlite_store.c).
 static const char setup[] = "PRAGMA auto_vacuum = INCREMENTAL;"
                             "PRAGMA journal_mode = WAL;"
                             "PRAGMA synchronous = FULL;"
@@ -47,24 +49,21 @@ static const char setup[] = "PRAGMA auto_vacuum = INCREMENTAL;"
 
 static const char setup_read_only[] = "PRAGMA query_only = 1; PRAGMA cache_size = -16000;";
 
-static _Thread_local bool is_forbidden;
-
-void db_forbid_reading(bool forbid)
+void sqlite_forget_statements(struct connection *c)
 {
-    is_forbidden = forbid;
+    for (int i = 0; i < N_STATEMENT; i++)
+        sqlite3_finalize(c->statements[i]);
+    memset(c->statements, 0, sizeof c->statements);
 }
 
-void connection_check(void)
+static void close_it(struct connection *c)
 {
-#ifdef DET_TESTS // for users, a turn that takes long is better than a master that ends
-    ASSERT(!is_forbidden);
-#endif
+    sqlite_forget_statements(c);
+    sqlite3_close(c->sql);
 }
 
-int connection_open(struct connection *c, const char *path, bool read_only, det_err *err)
+static int open_it(struct connection *c, const char *path, bool read_only, det_err *err)
 {
-    connection_check();
-    *c = (struct connection){0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (read_only ? 0 : SQLITE_OPEN_CREATE);
     int rc = sqlite3_open_v2(path, &c->sql, flags, NULL);
     if (rc == SQLITE_OK) {
@@ -76,86 +75,202 @@ int connection_open(struct connection *c, const char *path, bool read_only, det_
     if (rc == SQLITE_OK) return 0;
     int code = sqlite_fail(c->sql, rc, err);
     det_wrap(err, "cannot open '%s'", path);
-    connection_close(c);
+    close_it(c);
     return code;
 }
 
-void connection_close(struct connection *c)
-{
-    for (int i = 0; i < N_STATEMENT; i++)
-        sqlite3_finalize(c->statements[i]);
-    sqlite3_close(c->sql);
-    *c = (struct connection){0};
-}
+// --- statements
 
-static const struct {
-    enum noun noun;
-    const char *text;
-} texts[] = {
-#define DB_STATEMENT_TEXT(name, noun, text) {noun, text},
-    DB_STATEMENTS(DB_STATEMENT_TEXT)
-#undef DB_STATEMENT_TEXT
-};
-
-static void write_statement(enum statement id, struct buf *out)
+// Prepared at first use; reset and without values. NULL after an error, which is SQLite's.
+static sqlite3_stmt *find_statement(struct connection *c, enum statement id)
 {
-    const char *text = texts[id].text, *columns = text ? strstr(text, "%s") : NULL;
-    if (!text) {
-        table_add_save(&tables[texts[id].noun], out);
-    } else if (columns) {
-        buf_add(out, text, (size_t)(columns - text));
-        table_add_columns(&tables[texts[id].noun], out);
-        buf_addz(out, columns + 2);
-    } else {
-        buf_addz(out, text);
-    }
-}
-
-sqlite3_stmt *connection_statement(struct connection *c, enum statement id)
-{
-    sqlite3_stmt **s = &c->statements[id];
-    connection_check();
-    if (*s) {
-        sqlite3_reset(*s);
-        sqlite3_clear_bindings(*s);
-        return *s;
+    sqlite3_stmt *s = c->statements[id];
+    if (s) {
+        sqlite3_reset(s);
+        sqlite3_clear_bindings(s);
+        return s;
     }
     struct buf text = BUF_INIT(1 << 16);
-    write_statement(id, &text);
-    sqlite3_prepare_v3(c->sql, buf_str(&text).ptr, -1, SQLITE_PREPARE_PERSISTENT, s, NULL);
+    statement_write(id, &sqlite_dialect, &text);
+    sqlite3_prepare_v3(c->sql, buf_str(&text).ptr, -1, SQLITE_PREPARE_PERSISTENT, &s, NULL);
     buf_done(&text);
-    return *s;
-}
-
-sqlite3_stmt *statement_start(struct connection *c, enum statement id, const struct value *values,
-                              int n)
-{
-    sqlite3_stmt *s = connection_statement(c, id);
-    for (int i = 0; s && i < n; i++)
-        if (value_bind(s, i + 1, &values[i]) != SQLITE_OK) return NULL;
+    c->statements[id] = s;
     return s;
 }
 
-int statement_end(struct connection *c, sqlite3_stmt *s, int rc, det_err *err)
+static int bind(sqlite3_stmt *s, int index, const struct value *v)
 {
+    switch (v->kind) {
+    case VALUE_INT:
+        return sqlite3_bind_int64(s, index, v->integer);
+    case VALUE_REAL:
+        return sqlite3_bind_double(s, index, v->real);
+    case VALUE_TEXT:
+        return sqlite3_bind_text64(s, index, v->bytes.ptr, v->bytes.len, SQLITE_STATIC,
+                                   SQLITE_UTF8);
+    case VALUE_BLOB:
+        return sqlite3_bind_blob64(s, index, v->bytes.ptr, v->bytes.len, SQLITE_STATIC);
+    case VALUE_NULL:
+        break;
+    }
+    return sqlite3_bind_null(s, index);
+}
+
+static int bind_all(struct connection *c, sqlite3_stmt *s, const struct value *values, int n)
+{
+    int rc = s ? SQLITE_OK : sqlite3_errcode(c->sql);
+    for (int i = 0; rc == SQLITE_OK && i < n; i++)
+        rc = bind(s, i + 1, &values[i]);
+    return rc;
+}
+
+static void start(struct rows *r, enum statement id, const char *text, const struct value *values,
+                  int n)
+{
+    struct connection *c = r->c;
+    sqlite3_stmt *s = NULL;
+    if (text)
+        sqlite3_prepare_v2(c->sql, text, -1, &s, NULL);
+    else
+        s = find_statement(c, id);
+    r->handle = s;
+    int rc = bind_all(c, s, values, n);
+    if (rc != SQLITE_OK) r->code = sqlite_fail(c->sql, rc, &r->err);
+}
+
+static bool next(struct rows *r)
+{
+    int rc = sqlite3_step(r->handle);
+    if (rc == SQLITE_ROW) return true;
+    if (rc != SQLITE_DONE) r->code = sqlite_fail(r->c->sql, rc, &r->err);
+    return false;
+}
+
+static void end(struct rows *r)
+{
+    if (r->is_kept)
+        sqlite3_reset(r->handle);
+    else
+        sqlite3_finalize(r->handle);
+}
+
+static int run(struct connection *c, enum statement id, const struct value *values, int n,
+               det_err *err)
+{
+    sqlite3_stmt *s = find_statement(c, id);
+    int rc = bind_all(c, s, values, n);
+    if (rc == SQLITE_OK) rc = sqlite3_step(s);
     int code = rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : sqlite_fail(c->sql, rc, err);
-    if (s) sqlite3_reset(s);
+    sqlite3_reset(s);
     return code;
 }
 
-int statement_run(struct connection *c, enum statement id, const struct value *values, int n,
-                  det_err *err)
+static int flush(struct connection *c, det_err *err)
 {
-    sqlite3_stmt *s = statement_start(c, id, values, n);
-    return statement_end(c, s, s ? sqlite3_step(s) : sqlite3_errcode(c->sql), err);
+    (void)c, (void)err;
+    return 0;
 }
 
-int statement_number(struct connection *c, enum statement id, const struct value *values, int n,
-                     int64_t otherwise, int64_t *out, det_err *err)
+static int64_t changes(struct connection *c)
 {
-    sqlite3_stmt *s = statement_start(c, id, values, n);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(c->sql);
-    bool is_there = rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL;
-    *out = is_there ? sqlite3_column_int64(s, 0) : otherwise;
-    return statement_end(c, s, rc, err);
+    return sqlite3_changes64(c->sql);
 }
+
+static bool in_transaction(struct connection *c)
+{
+    return !sqlite3_get_autocommit(c->sql);
+}
+
+// --- columns
+
+static enum value_kind kind(const struct rows *r, int column)
+{
+    switch (sqlite3_column_type(r->handle, column)) {
+    case SQLITE_INTEGER:
+        return VALUE_INT;
+    case SQLITE_FLOAT:
+        return VALUE_REAL;
+    case SQLITE_TEXT:
+        return VALUE_TEXT;
+    case SQLITE_BLOB:
+        return VALUE_BLOB;
+    default:
+        return VALUE_NULL;
+    }
+}
+
+static int64_t integer(const struct rows *r, int column)
+{
+    return sqlite3_column_int64(r->handle, column);
+}
+
+static double real(const struct rows *r, int column)
+{
+    return sqlite3_column_double(r->handle, column);
+}
+
+static struct str bytes(const struct rows *r, int column)
+{
+    int type = sqlite3_column_type(r->handle, column);
+    if (type == SQLITE_NULL) return (struct str){NULL, 0};
+    const char *ptr = type == SQLITE_BLOB ? sqlite3_column_blob(r->handle, column)
+                                          : (const char *)sqlite3_column_text(r->handle, column);
+    size_t n = (size_t)sqlite3_column_bytes(r->handle, column);
+    return (struct str){ptr ? ptr : "", n};
+}
+
+// --- the schema
+
+static int script(struct connection *c, const char *text, det_err *err)
+{
+    int rc = sqlite3_exec(c->sql, text, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : sqlite_fail(c->sql, rc, err);
+}
+
+static int version(struct connection *c, int *out, det_err *err)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(c->sql, "PRAGMA user_version", -1, &s, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) *out = sqlite3_column_int(s, 0);
+    int code = rc == SQLITE_ROW ? 0 : sqlite_fail(c->sql, rc, err);
+    sqlite3_finalize(s);
+    return code;
+}
+
+static int set_version(struct connection *c, int number, det_err *err)
+{
+    char text[64];
+    snprintf(text, sizeof text, "PRAGMA user_version = %d", number);
+    return script(c, text, err);
+}
+
+const struct backend sqlite_backend = {
+    .name = "SQLite",
+    .dialect = &sqlite_dialect,
+    .open = open_it,
+    .close = close_it,
+    .start = start,
+    .next = next,
+    .end = end,
+    .kind = kind,
+    .integer = integer,
+    .real = real,
+    .bytes = bytes,
+    .run = run,
+    .flush = flush,
+    .changes = changes,
+    .in_transaction = in_transaction,
+    .script = script,
+    .version = version,
+    .set_version = set_version,
+    .prepare = sqlite_prepare,
+    .start_threads = sqlite_start_threads,
+    .stop_threads = sqlite_stop_threads,
+    .release = sqlite_release,
+    .look = sqlite_look,
+    .begin = sqlite_begin,
+    .rest = sqlite_rest,
+    .has_space = sqlite_has_space,
+    .shrink = sqlite_shrink,
+};

@@ -13,7 +13,7 @@ static const struct sort experiment_sorts[] = {
     {"userId", "userId"},
     {"progress", "ifnull(progress, -1)"},
     {"searcherMetric", "searcherMetric"},
-    {"bestTrialSearcherMetric", "ifnull(bestTrialSearcherMetric, 9e999)"},
+    {"bestTrialSearcherMetric", "ifnull(bestTrialSearcherMetric, INFINITY)"},
 };
 
 static const struct sort trial_sorts[] = {
@@ -22,7 +22,7 @@ static const struct sort trial_sorts[] = {
     {"state", "state"},
     {"restarts", "restarts"},
     {"totalBatchesProcessed", "totalBatchesProcessed"},
-    {"searcherMetricValue", "ifnull(searcherMetricValue, 9e999)"},
+    {"searcherMetricValue", "ifnull(searcherMetricValue, INFINITY)"},
 };
 
 static const struct sort checkpoint_sorts[] = {
@@ -30,7 +30,7 @@ static const struct sort checkpoint_sorts[] = {
     {"stepsCompleted", "stepsCompleted"},
     {"state", "state"},
     {"size", "size"},
-    {"searcherMetric", "ifnull(searcherMetric, 9e999)"},
+    {"searcherMetric", "ifnull(searcherMetric, INFINITY)"},
 };
 
 static const struct sort allocation_sorts[] = {{"runId", "runId"}, {"startTime", "startTime"}};
@@ -40,20 +40,20 @@ static const struct sort user_sorts[] = {{"username", "username"}};
 #define SORTS(array) (array), STATIC_LEN(array)
 
 const struct table tables[N_NOUN] = {
-    [NOUN_EXPERIMENT] = {"experiments", "experiment", &experiment_table, "id",
+    [NOUN_EXPERIMENT] = {"experiments", "experiment", &experiment_table, "id", "id",
                          SORTS(experiment_sorts)},
-    [NOUN_TRIAL] = {"trials", "trial", &trial_table, "id", SORTS(trial_sorts)},
-    [NOUN_ALLOCATION] = {"allocations", "allocation", &allocation_table, "allocationId",
+    [NOUN_TRIAL] = {"trials", "trial", &trial_table, "id", "id", SORTS(trial_sorts)},
+    [NOUN_ALLOCATION] = {"allocations", "allocation", &allocation_table, "allocationId", "rowid",
                          SORTS(allocation_sorts)},
-    [NOUN_CHECKPOINT] = {"checkpoints", "checkpoint", &checkpoint_table, "uuid",
+    [NOUN_CHECKPOINT] = {"checkpoints", "checkpoint", &checkpoint_table, "uuid", "rowid",
                          SORTS(checkpoint_sorts)},
-    [NOUN_METRIC_REPORT] = {"metrics", "report", &metric_report_table, NULL, NULL, 0},
-    [NOUN_METRIC_SUMMARY] = {"summaries", "summary", &metric_summary_table, NULL, NULL, 0},
-    [NOUN_LOG_LINE] = {"logs", "log line", &log_line_table, "id", NULL, 0},
-    [NOUN_JOB] = {"jobs", "job", &job_table, "jobId", NULL, 0},
-    [NOUN_USER] = {"users", "user", &user_table, "id", SORTS(user_sorts)},
-    [NOUN_SESSION] = {"sessions", "session", &session_table, NULL, NULL, 0},
-    [NOUN_TEMPLATE] = {"templates", "template", &config_template_table, "name", NULL, 0},
+    [NOUN_METRIC_REPORT] = {"metrics", "report", &metric_report_table, NULL, NULL, NULL, 0},
+    [NOUN_METRIC_SUMMARY] = {"summaries", "summary", &metric_summary_table, NULL, NULL, NULL, 0},
+    [NOUN_LOG_LINE] = {"logs", "log line", &log_line_table, "id", "id", NULL, 0},
+    [NOUN_JOB] = {"jobs", "job", &job_table, "jobId", NULL, NULL, 0},
+    [NOUN_USER] = {"users", "user", &user_table, "id", "id", SORTS(user_sorts)},
+    [NOUN_SESSION] = {"sessions", "session", &session_table, NULL, NULL, NULL, 0},
+    [NOUN_TEMPLATE] = {"templates", "template", &config_template_table, "name", "rowid", NULL, 0},
 };
 
 void table_add_columns(const struct table *t, struct buf *out)

@@ -1,6 +1,7 @@
 // db/tables.h: which record is kept in which table. Private to the layer.
 #pragma once
 
+#include "base/buf.h"
 #include "entity/entity.h"
 
 enum noun {
@@ -29,6 +30,7 @@ struct table {
     const char *word; // for people: "trial"
     const struct field_table *fields;
     const char *key; // the field that names a record
+    const char *row; // the column that numbers them in the order of their creation, if it is listed
     const struct sort *sorts;
     size_t n_sorts;
 };

@@ -14,44 +14,25 @@
 #include "base/assert.h"
 #include "db/log_write.h"
 #include "db/series_write.h"
-#include "sys/clock.h"
-#include <sys/statvfs.h>
 
-enum {
-    MOVE_BYTES = 4 * CHUNK_BYTES,
-    MOVE_LINES = 2000,
-    SHRINK_PAGES = 256,      // at a time
-    FEW_PAGES = 512,         // are left for what comes next
-    NEEDED_BYTES = 64 << 20, // of the disk, to begin with anything that writes much
-    LOOK_AGAIN_US = 10 * 1000000,
-};
+enum { MOVE_BYTES = 4 * CHUNK_BYTES, MOVE_LINES = 2000 };
 
 // --- what there is to do
 
-static int read_number(struct connection *c, const char *text, int64_t *out, det_err *err)
-{
-    sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(c->sql, text, -1, &s, NULL);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) *out = sqlite3_column_int64(s, 0);
-    int code = rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    sqlite3_finalize(s);
-    return code;
-}
-
 int tidy_start(struct db *db, det_err *err)
 {
+    struct connection *c = &db->writer;
     int64_t discard = 0, move = 0, count = 0;
     bool series = false;
-    int rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM discards)", &discard, err);
-    if (!rc) rc = read_number(&db->writer, "SELECT EXISTS (SELECT 1 FROM logs)", &move, err);
-    if (!rc)
-        rc = read_number(&db->writer,
-                         "SELECT EXISTS (SELECT 1 FROM log_chunks WHERE nLines IS NULL)", &count,
-                         err);
+    int rc = statement_number(c, SQL_HAS_DISCARDS, NULL, 0, 0, &discard, err);
+    if (!rc) rc = statement_number(c, SQL_HAS_OLD_LINES, NULL, 0, 0, &move, err);
+    if (!rc) rc = statement_number(c, SQL_HAS_UNCOUNTED, NULL, 0, 0, &count, err);
     if (!rc) rc = series_start(db, &series, err);
-    db->tidy = (struct tidy){
-        .discard = discard, .move = move, .count = count, .series = series, .shrink = true};
+    db->tidy = (struct tidy){.discard = discard,
+                             .move = move,
+                             .count = count,
+                             .series = series,
+                             .shrink = db->backend->shrink != NULL};
     return rc;
 }
 
@@ -60,24 +41,6 @@ bool tidy_is_due(const struct db *db, int64_t now_us)
     const struct tidy *t = &db->tidy;
     return (t->discard || t->move || t->count || t->series || t->shrink) &&
            now_us >= t->not_before_us;
-}
-
-static bool has_space(struct db *db)
-{
-    struct statvfs fs;
-    struct tidy *t = &db->tidy;
-    if (statvfs(db->path, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= NEEDED_BYTES) {
-        t->said_no_space = false;
-        return true;
-    }
-    t->not_before_us = clock_mono_us() + LOOK_AGAIN_US;
-    if (!t->said_no_space)
-        db_note(db, true, "%s: less than %d MB are free",
-                t->move ? "logs of an older version wait to be moved"
-                        : "metrics wait to be prepared for charts",
-                NEEDED_BYTES >> 20);
-    t->said_no_space = true;
-    return false;
 }
 
 // --- discard
@@ -90,10 +53,10 @@ static int shorten(struct connection *c, const struct chunk *chunk, int64_t befo
     struct chunk rest;
     size_t n = 0;
     if (chunk_unpack(chunk, NULL, a, &lines, NULL)) // nobody can read it
-        return log_run(c, SQL_CHUNK_DELETE, chunk->id, 0, err);
+        return log_run(c, SQL_CHUNK_DELETE, chunk->id, err);
     for (size_t i = 0; i < lines.n; i++)
         if (lines.items[i].time_us >= before_us) lines.items[n++] = lines.items[i];
-    int rc = log_run(c, SQL_CHUNK_DELETE, chunk->id, 0, err);
+    int rc = log_run(c, SQL_CHUNK_DELETE, chunk->id, err);
     if (rc || !n) return rc;
     chunk_pack(lines.items, n, a, &rest);
     rest.open = rest.open && chunk->open;
@@ -106,14 +69,12 @@ static int shorten_next(struct connection *c, int64_t trial_id, int64_t before_u
 {
     struct arena arena = ARENA_INIT;
     struct chunk chunk;
-    sqlite3_stmt *s = connection_statement(c, SQL_CHUNK_TO_SHORTEN);
-    int rc = s ? sqlite3_bind_int64(s, 1, trial_id) : sqlite3_errcode(c->sql);
-    if (rc == SQLITE_OK) rc = sqlite3_bind_int64(s, 2, before_us);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    *any = rc == SQLITE_ROW;
-    if (*any) log_read_chunk(s, &arena, &chunk);
-    int code = *any || rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    if (s) sqlite3_reset(s);
+    const struct value values[] = {VALUE_OF_INT(trial_id), VALUE_OF_INT(before_us)};
+    struct rows r;
+    rows_start(c, SQL_CHUNK_TO_SHORTEN, values, 2, &r);
+    *any = rows_next(&r);
+    if (*any) log_read_chunk(&r, &arena, &chunk);
+    int code = rows_end(&r, 0, err);
     if (!code && *any) code = shorten(c, &chunk, before_us, &arena, err);
     arena_done(&arena);
     return code;
@@ -125,13 +86,11 @@ struct discard {
 
 static int find_discard(struct connection *c, struct discard *out, bool *any, det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(c, SQL_DISCARD_FIND);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(c->sql);
-    *any = rc == SQLITE_ROW;
-    if (*any) *out = (struct discard){sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1)};
-    int code = *any || rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    if (s) sqlite3_reset(s);
-    return code;
+    struct rows r;
+    rows_start(c, SQL_DISCARD_FIND, NULL, 0, &r);
+    *any = rows_next(&r);
+    if (*any) *out = (struct discard){rows_int(&r, 0), rows_int(&r, 1)};
+    return rows_end(&r, 0, err);
 }
 
 // Statements that delete some at a time.
@@ -145,8 +104,9 @@ static int discard_some(struct connection *c, const struct discard *d, bool *any
     int rc = 0;
     *any = false;
     for (size_t i = 0; !rc && !*any && i < n; i++) {
-        rc = log_run(c, parts[i], d->trial_id, d->before_us, err);
-        *any = sqlite3_changes(c->sql) > 0;
+        rc = i < N_LOG_PARTS ? log_run2(c, parts[i], d->trial_id, d->before_us, err)
+                             : log_run(c, parts[i], d->trial_id, err);
+        *any = connection_changes(c) > 0;
     }
     if (!rc && !*any) rc = shorten_next(c, d->trial_id, d->before_us, any, err);
     return rc;
@@ -163,45 +123,41 @@ static int discard(struct db *db, det_err *err)
         return rc;
     }
     rc = discard_some(c, &d, &more, err);
+    log_forget(db);
     // Numbers of lines are never given again, also not those of the last ones.
-    if (!rc) rc = log_run(c, SQL_LAST_LOG_ID_SAVE, db->next_log_id - 1, 0, err);
-    if (!rc && !more) rc = log_run(c, SQL_DISCARD_DONE, d.trial_id, 0, err);
-    db->tidy.shrink = true;
+    if (!rc) rc = log_run(c, SQL_LAST_LOG_ID_SAVE, db->next_log_id - 1, err);
+    if (!rc && !more) rc = log_run(c, SQL_DISCARD_DONE, d.trial_id, err);
+    db->tidy.shrink = db->backend->shrink != NULL;
     return rc;
 }
 
 // --- move
 
 // A line that makes no sense is kept as far as it does.
-static void read_line(sqlite3_stmt *s, struct arena *a, struct log_line *out)
+static void read_line(const struct rows *r, struct arena *a, struct log_line *out)
 {
-    if (!record_read(s, &tables[NOUN_LOG_LINE], a, out, NULL) && out->log) return;
-    *out = (struct log_line){.id = sqlite3_column_int64(s, 0),
-                             .trial_id = sqlite3_column_int64(s, 1),
-                             .time_us = sqlite3_column_int64(s, 2),
-                             .log = column_text(s, (int)log_line_table.n - 1, a)};
+    if (!record_read(r, &tables[NOUN_LOG_LINE], a, out, NULL) && out->log) return;
+    *out = (struct log_line){.id = rows_int(r, 0),
+                             .trial_id = rows_int(r, 1),
+                             .time_us = rows_int(r, 2),
+                             .log = rows_text(r, (int)log_line_table.n - 1, a)};
     if (!out->log) out->log = "";
 }
 
 static int find_lines(struct connection *c, int64_t trial_id, struct arena *a, struct growing *out,
                       det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(c, SQL_OLD_LINES_UP);
-    const int64_t values[] = {trial_id, INT64_MIN, INT64_MAX};
+    const struct value values[] = {VALUE_OF_INT(trial_id), VALUE_OF_INT(INT64_MIN),
+                                   VALUE_OF_INT(INT64_MAX), VALUE_OF_INT(MOVE_LINES)};
     size_t n_bytes = 0;
-    int rc = s ? SQLITE_OK : sqlite3_errcode(c->sql);
-    for (int i = 0; rc == SQLITE_OK && i < (int)STATIC_LEN(values); i++)
-        rc = sqlite3_bind_int64(s, i + 1, values[i]);
-    while (rc == SQLITE_OK && n_bytes < MOVE_BYTES && out->n < MOVE_LINES &&
-           (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    struct rows r;
+    rows_start(c, SQL_OLD_LINES_UP, values, STATIC_LEN(values), &r);
+    while (n_bytes < MOVE_BYTES && rows_next(&r)) {
         struct log_line *line = grow(out);
-        read_line(s, a, line);
+        read_line(&r, a, line);
         n_bytes += strlen(line->log);
-        rc = SQLITE_OK;
     }
-    int code = rc == SQLITE_OK || rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    if (s) sqlite3_reset(s);
-    return code;
+    return rows_end(&r, 0, err);
 }
 
 static int move_lines(struct connection *c, const struct log_line *lines, size_t n, struct arena *a,
@@ -216,25 +172,23 @@ static int move_lines(struct connection *c, const struct log_line *lines, size_t
         chunk.open = false; // open ones are the last of a trial
         rc = log_insert(c, &chunk, err);
     }
-    return rc ? rc : log_run(c, SQL_OLD_LINES_MOVED, lines[0].trial_id, lines[n - 1].id, err);
+    return rc ? rc : log_run2(c, SQL_OLD_LINES_MOVED, lines[0].trial_id, lines[n - 1].id, err);
 }
 
 static int move(struct db *db, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct growing lines = {.arena = &arena, .size = sizeof(struct log_line)};
-    sqlite3_stmt *s = connection_statement(&db->writer, SQL_OLD_LINES_TRIAL);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(db->writer.sql);
-    bool any = rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL;
-    int64_t trial_id = any ? sqlite3_column_int64(s, 0) : 0;
-    int code = rc == SQLITE_ROW ? 0 : sqlite_fail(db->writer.sql, rc, err);
-    if (s) sqlite3_reset(s);
-    if (any) code = find_lines(&db->writer, trial_id, &arena, &lines, err);
+    int64_t trial_id = 0;
+    int code =
+        statement_number(&db->writer, SQL_OLD_LINES_TRIAL, NULL, 0, INT64_MIN, &trial_id, err);
+    bool any = trial_id != INT64_MIN;
+    if (!code && any) code = find_lines(&db->writer, trial_id, &arena, &lines, err);
     if (!code && any)
         code = move_lines(&db->writer, (struct log_line *)lines.items, lines.n, &arena, err);
     if (!any && !code) {
         db->tidy.move = false;
-        db->tidy.shrink = true;
+        db->tidy.shrink = db->backend->shrink != NULL;
         db_note(db, false, "the logs of an older version have been moved");
     }
     arena_done(&arena);
@@ -260,21 +214,18 @@ static int count_lines(struct connection *c, const struct chunk *chunk, struct a
     struct chunk_lines lines = {0};
     int64_t n = chunk->last_id - chunk->id + 1;
     if (!chunk_unpack(chunk, NULL, a, &lines, NULL)) n = (int64_t)lines.n;
-    return log_run(c, SQL_CHUNK_COUNTED, chunk->id, MAX(1, n), err);
+    return log_run2(c, SQL_CHUNK_COUNTED, chunk->id, MAX(1, n), err);
 }
 
 static int count(struct db *db, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct growing list = {.arena = &arena, .size = sizeof(struct chunk)};
-    sqlite3_stmt *s = connection_statement(&db->writer, SQL_CHUNKS_UNCOUNTED);
-    int rc = s ? SQLITE_OK : sqlite3_errcode(db->writer.sql);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(s)) == SQLITE_ROW) {
-        log_read_chunk(s, &arena, grow(&list));
-        rc = SQLITE_OK;
-    }
-    int code = rc == SQLITE_DONE ? 0 : sqlite_fail(db->writer.sql, rc, err);
-    if (s) sqlite3_reset(s);
+    struct rows r;
+    rows_start(&db->writer, SQL_CHUNKS_UNCOUNTED, NULL, 0, &r);
+    while (rows_next(&r))
+        log_read_chunk(&r, &arena, grow(&list));
+    int code = rows_end(&r, 0, err);
     for (size_t i = 0; !code && i < list.n; i++)
         code = count_lines(&db->writer, (struct chunk *)list.items + i, &arena, err);
     db->tidy.count = list.n > 0;
@@ -282,54 +233,26 @@ static int count(struct db *db, det_err *err)
     return code;
 }
 
-// --- shrink
-
-static int shrink(struct db *db, det_err *err)
-{
-    struct connection *c = &db->writer;
-    int64_t n_free = 0, how = 0;
-    bool done = true;
-    char text[64];
-    int rc = read_number(c, "PRAGMA freelist_count", &n_free, err);
-    if (!rc) rc = read_number(c, "PRAGMA auto_vacuum", &how, err);
-    if (rc) return rc;
-    if (n_free > FEW_PAGES && how) {
-        snprintf(text, sizeof text, "PRAGMA incremental_vacuum(%d)", SHRINK_PAGES);
-        rc = sqlite3_exec(c->sql, text, NULL, NULL, NULL);
-        rc = rc == SQLITE_OK ? 0 : sqlite_fail(c->sql, rc, err);
-        db->tidy.shortened = true;
-        done = false;
-    } else if (n_free > FEW_PAGES) {
-        rc = holes_punch(db, &done, err);
-    } else if (db->tidy.shortened) { // the file is shorter when the log has been copied into it
-        sqlite3_wal_checkpoint_v2(c->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        guard_expect_change(&db->guard);
-        db->tidy.shortened = false;
-    }
-    db->tidy.shrink = !done;
-    return rc;
-}
-
 // --- slices
 
 static int in_transaction(struct db *db, int (*work)(struct db *db, det_err *err), det_err *err)
 {
     struct connection *c = &db->writer;
-    int rc = sqlite3_exec(c->sql, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    if (rc != SQLITE_OK) return sqlite_fail(c->sql, rc, err);
-    int code = work(db, err);
-    if (!code && (rc = sqlite3_exec(c->sql, "COMMIT", NULL, NULL, NULL)) != SQLITE_OK)
-        code = sqlite_fail(c->sql, rc, err);
-    if (code && !sqlite3_get_autocommit(c->sql)) sqlite3_exec(c->sql, "ROLLBACK", NULL, NULL, NULL);
-    return code;
+    int rc = db->backend->begin(db, err);
+    if (!rc) rc = work(db, err);
+    if (!rc) rc = connection_flush(c, err);
+    if (!rc) rc = statement_run(c, SQL_COMMIT, NULL, 0, err);
+    if (!rc) rc = connection_flush(c, err);
+    if (rc) writer_roll_back(db);
+    return rc;
 }
 
 int tidy_slice(struct db *db, det_err *err)
 {
     struct tidy *t = &db->tidy;
     if (t->discard) return in_transaction(db, discard, err);
-    if (t->move) return has_space(db) ? in_transaction(db, move, err) : 0;
+    if (t->move) return db->backend->has_space(db) ? in_transaction(db, move, err) : 0;
     if (t->count) return in_transaction(db, count, err);
-    if (t->series) return has_space(db) ? in_transaction(db, keep_series, err) : 0;
-    return shrink(db, err);
+    if (t->series) return db->backend->has_space(db) ? in_transaction(db, keep_series, err) : 0;
+    return db->backend->shrink(db, err);
 }

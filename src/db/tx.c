@@ -95,7 +95,7 @@ void db_dispatch(struct db *db)
 void db_wait(struct db *db)
 {
     pthread_mutex_lock(&db->lock);
-    for (uint64_t n = db->n_submitted; db->n_tried < n;)
+    for (uint64_t n = db->n_submitted; db->n_tried < n && db->state != DB_AWAY;)
         pthread_cond_wait(&db->idle, &db->lock);
     pthread_mutex_unlock(&db->lock);
     db_dispatch(db);

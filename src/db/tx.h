@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/hash.h"
+#include "db/backend.h"
 #include "db/db.h"
 #include "db/guard.h"
 #include "db/keeper.h"
-#include "db/sqlite.h"
 #include "db/tidy.h"
 #include <pthread.h>
 
@@ -13,7 +13,8 @@
 struct op {
     enum statement statement;
     int (*run)(struct db *db, const struct op *op, det_err *err); // NULL: the statement alone
-    const char *refusal; // what to say when it breaks a rule of the schema; NULL: SQLite's words
+    const char
+        *refusal; // what to say when it breaks a rule of the schema; NULL: the engine's words
     int n, max;
     struct value *values;
     struct op *next;
@@ -56,28 +57,36 @@ struct note {
 };
 
 struct db {
-    char *path;
+    char *path; // of the file, or where the server is
+    char *name; // the same for people, without a password; NULL: path
+    const struct backend *backend;
     struct connection writer; // used by the thread only, once it runs; so is what follows:
-    struct guard guard;
     struct tidy tidy;
     struct series_tail *tails; // see series_write.c
     struct hash_key series_key;
-    int64_t next_log_id; // of the next line
-    int wal_pages;       // in the log (WAL) after the latest commit
-    int64_t wal_tried_us, tidied_us;
+    struct open_log *open_logs; // see log_write.c
+    int64_t next_log_id;        // of the next line
+    int64_t tidied_us;
+    bool writer_is_behind; // log_is_long, of the writer
+    struct guard guard;    // of SQLite
+    int wal_pages;         // of SQLite: in the log (WAL) after the latest commit
+    int64_t wal_tried_us;
+    struct pg_lease *lease; // of PostgreSQL: see postgres_store.c
     pthread_t thread;
     pthread_mutex_t lock; // guards what follows
     pthread_cond_t wake;  // the writer: there is something to do
     pthread_cond_t idle;  // db_wait: everything was tried; db_wait_tidy: nothing is left to do
     struct tx_queue waiting, finished;
+    struct tx_queue unsettled; // nobody knows whether it was committed; only while DB_AWAY
     struct note *notes, **last_note;
     uint64_t n_submitted, n_tried, n_commits;
     int64_t n_bytes; // of the file when it was opened
     bool stop;
     bool checking; // nothing is written before it is known that the file is whole
     bool is_tidy, log_is_long, is_damaged;
-    int state;       // 0, DET_ENOSPC or DB_BROKEN
-    det_err problem; // DB_BROKEN: why
+    int state;       // 0, DET_ENOSPC, DB_AWAY or DB_BROKEN
+    det_err problem; // DB_AWAY, DB_BROKEN: why
+    bool is_fenced;  // broken, because another has taken over
     int event_fd;    // has a count while finished or notes is not empty
     struct keeper keeper;
 };
@@ -85,17 +94,21 @@ struct db {
 enum {
     DB_BROKEN = DET_EUNREACHABLE, // to clients: not now
     DB_FILES_GONE = 1,            // of db_break(): what is still open can be saved
+    DB_AWAY = 2,                  // the server cannot be reached; what was submitted waits
+    DB_FENCED = 3,                // of db_break(): another process has taken over
 };
 
 // The writer thread.
 void *writer_run(void *db);
-void writer_watch_log(struct db *db); // before it runs
+void writer_roll_back(struct db *db); // if there is something
 
 // Nothing is written any more, for this reason. With the lock held. The first reason stays.
 void db_break(struct db *db, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 // A word for the owner's log. problem: a person has to do something.
 void db_note(struct db *db, bool problem, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void db_note_locked(struct db *db, bool problem, const char *fmt, ...) // with the lock held
     __attribute__((format(printf, 3, 4)));
 
 void db_wake_owner(struct db *db); // there is something to dispatch

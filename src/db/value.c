@@ -1,10 +1,9 @@
-// Unit value.c: fields of records as values of SQLite, and back.
-#include "db/sqlite.h"
+// Unit value.c: fields of records as values of a database, and back.
+#include "db/backend.h"
 
 #include "base/assert.h"
 #include "base/buf.h"
 #include "doc/json.h"
-#include <math.h>
 
 enum { JSON_MAX = 64 << 20 };
 
@@ -19,30 +18,12 @@ struct str json_text(const struct doc *doc, struct arena *a)
     return text;
 }
 
-int value_bind(sqlite3_stmt *s, int index, const struct value *v)
-{
-    switch (v->kind) {
-    case VALUE_INT:
-        return sqlite3_bind_int64(s, index, v->integer);
-    case VALUE_REAL:
-        return sqlite3_bind_double(s, index, v->real);
-    case VALUE_TEXT:
-        return sqlite3_bind_text64(s, index, v->bytes.ptr, v->bytes.len, SQLITE_STATIC,
-                                   SQLITE_UTF8);
-    case VALUE_BLOB:
-        return sqlite3_bind_blob64(s, index, v->bytes.ptr, v->bytes.len, SQLITE_STATIC);
-    case VALUE_NULL:
-        break;
-    }
-    return sqlite3_bind_null(s, index);
-}
-
 static struct value value_int(int64_t x)
 {
     return (struct value){.kind = VALUE_INT, .integer = x};
 }
 
-static struct value value_real(double x) // SQLite stores a NaN as a null
+static struct value value_real(double x)
 {
     return (struct value){.kind = VALUE_REAL, .real = x};
 }
@@ -98,31 +79,25 @@ struct value value_of(const struct field *f, const void *record, struct arena *a
     }
 }
 
-const char *column_text(sqlite3_stmt *s, int column, struct arena *a)
-{
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    return text ? arena_strndup(a, text, (size_t)sqlite3_column_bytes(s, column)) : NULL;
-}
-
-static int read_enum(const struct field *f, const char *text, int *out, det_err *err)
+static int read_enum(const struct field *f, struct str text, int *out, det_err *err)
 {
     for (int i = 0; f->values[i]; i++) {
-        if (strcmp(f->values[i], text ? text : "") != 0) continue;
+        if (!str_eqz(text, f->values[i])) continue;
         *out = i;
         return 0;
     }
-    det_fail(err, DET_ECORRUPT, "the database has %s '%.40s', which is not known", f->name,
-             text ? text : "");
-    return sqlite_clean(err, DET_ECORRUPT);
+    det_fail(err, DET_ECORRUPT, "the database has %s '%.*s', which is not known", f->name,
+             (int)MIN(text.len, 40), text.ptr ? text.ptr : "");
+    return backend_clean(err, DET_ECORRUPT);
 }
 
-static int read_json(const struct field *f, const char *text, struct arena *a, void *member,
+static int read_json(const struct field *f, struct str text, struct arena *a, void *member,
                      det_err *err)
 {
     const struct json_opts opts = {.source = f->name, .max_bytes = JSON_MAX};
     struct diag_list diags = DIAG_INIT(a);
-    if (!text) return 0;
-    struct doc *doc = json_parse(a, str_from(text), &opts, &diags);
+    if (!text.ptr) return 0;
+    struct doc *doc = json_parse(a, text, &opts, &diags);
     if (doc && f->type == FIELD_MAP && doc->kind == DOC_MAP) {
         memcpy(member, &doc, sizeof doc);
         return 0;
@@ -138,46 +113,46 @@ static int read_json(const struct field *f, const char *text, struct arena *a, v
     return det_fail(err, DET_ECORRUPT, "the database has damaged JSON as %s", f->name);
 }
 
-static int read_column(sqlite3_stmt *s, int column, const struct field *f, struct arena *a,
+static int read_column(const struct rows *r, int column, const struct field *f, struct arena *a,
                        void *member, det_err *err)
 {
-    bool null = sqlite3_column_type(s, column) == SQLITE_NULL;
     switch (f->type) {
     case FIELD_BOOL:
-        *(bool *)member = sqlite3_column_int(s, column);
+        *(bool *)member = rows_int(r, column) != 0;
         return 0;
     case FIELD_INT:
-        *(int64_t *)member = sqlite3_column_int64(s, column);
+        *(int64_t *)member = rows_int(r, column);
         return 0;
     case FIELD_OPT_INT:
-        *(struct opt_int *)member = (struct opt_int){!null, sqlite3_column_int64(s, column)};
+        *(struct opt_int *)member = (struct opt_int){!rows_is_null(r, column), rows_int(r, column)};
         return 0;
     case FIELD_DOUBLE:
-        *(double *)member = sqlite3_column_double(s, column);
+        *(double *)member = rows_real(r, column);
         return 0;
     case FIELD_STR:
-        *(const char **)member = column_text(s, column, a);
+        *(const char **)member = rows_text(r, column, a);
         return 0;
     case FIELD_ENUM:
-        return read_enum(f, (const char *)sqlite3_column_text(s, column), member, err);
+        return read_enum(f, rows_bytes(r, column), member, err);
     case FIELD_LIST:
     case FIELD_MAP:
-        return read_json(f, (const char *)sqlite3_column_text(s, column), a, member, err);
+        return read_json(f, rows_bytes(r, column), a, member, err);
     default:
         if (f->codec == &timestamp_codec)
-            *(int64_t *)member = sqlite3_column_int64(s, column);
+            *(int64_t *)member = rows_int(r, column);
         else
-            *(double *)member = null ? NAN : sqlite3_column_double(s, column);
+            *(double *)member = rows_value(r, column);
         return 0;
     }
 }
 
-int record_read(sqlite3_stmt *s, const struct table *t, struct arena *a, void *out, det_err *err)
+int record_read(const struct rows *r, const struct table *t, struct arena *a, void *out,
+                det_err *err)
 {
     memset(out, 0, t->fields->size);
     for (size_t i = 0; i < t->fields->n; i++) {
         const struct field *f = &t->fields->fields[i];
-        int rc = read_column(s, (int)i, f, a, (char *)out + f->offset, err);
+        int rc = read_column(r, (int)i, f, a, (char *)out + f->offset, err);
         if (rc) return det_wrap(err, "table %s", t->name);
     }
     return 0;

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "db/series_write.h"
+#include "doc/json.h"
 #include <math.h>
 
 static struct op *add_id(struct db_tx *tx, enum statement statement, int64_t id, int n_values)
@@ -21,6 +22,9 @@ static void save(struct db_tx *tx, enum statement statement, enum noun noun, con
 void db_experiment_save(struct db_tx *tx, const struct experiment *row)
 {
     save(tx, SQL_EXPERIMENT_SAVE, NOUN_EXPERIMENT, row);
+    add_id(tx, SQL_LABELS_CLEAR, row->id, 1);
+    for (size_t i = 0; i < row->labels.n; i++)
+        op_text(tx, add_id(tx, SQL_LABEL_ADD, row->id, 2), row->labels.items[i]);
 }
 
 void db_trial_save(struct db_tx *tx, const struct trial *row)
@@ -113,11 +117,29 @@ void db_checkpoint_rate(struct db_tx *tx, int64_t trial_id, int64_t steps, doubl
     op_real(op, metric);
 }
 
+// Values: the checkpoint, the name of the metric.
+static int rate_checkpoint(struct db *db, const struct op *op, det_err *err)
+{
+    struct value values[] = {op->values[0], {.kind = VALUE_NULL}};
+    struct arena arena = ARENA_INIT;
+    struct rows r;
+    rows_start(&db->writer, SQL_CHECKPOINT_VALIDATION, op->values, 1, &r);
+    double value = NAN;
+    if (rows_next(&r))
+        json_find_number(rows_bytes(&r, 0), json_quoted(op->values[1].bytes, &arena), &value);
+    int rc = rows_end(&r, 0, err);
+    if (isfinite(value)) values[1] = VALUE_OF_REAL(value);
+    if (!rc) rc = statement_run(&db->writer, SQL_CHECKPOINT_VALUE, values, 2, err);
+    arena_done(&arena);
+    return rc;
+}
+
 void db_checkpoint_rate_by(struct db_tx *tx, const char *uuid, const char *name)
 {
-    if (!name || strchr(name, '"')) return; // JSON paths have no way to write that
-    struct op *op = add_text(tx, SQL_CHECKPOINT_RATE_BY, uuid, 2);
-    op_text(tx, op, arena_printf(&tx->arena, "$.\"%s\"", name));
+    if (!name) return;
+    struct op *op = add_text(tx, SQL_CHECKPOINT_VALUE, uuid, 2);
+    op_text(tx, op, name);
+    op->run = rate_checkpoint;
 }
 
 void db_experiment_delete(struct db_tx *tx, int64_t id)
@@ -126,7 +148,8 @@ void db_experiment_delete(struct db_tx *tx, int64_t id)
     static const enum statement parts[] = {
         SQL_DISCARD_TRIALS,        SQL_SUMMARIES_DELETE_OF, SQL_CHECKPOINTS_DELETE_OF,
         SQL_ALLOCATIONS_DELETE_OF, SQL_TRIALS_DELETE_OF,    SQL_JOBS_DELETE_OF,
-        SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,       SQL_EXPERIMENT_DELETE,
+        SQL_SEARCHER_DELETE,       SQL_CONFIG_DELETE,       SQL_LABELS_CLEAR,
+        SQL_EXPERIMENT_DELETE,
     };
     for (size_t i = 0; i < STATIC_LEN(parts); i++)
         add_id(tx, parts[i], id, 1);
@@ -159,7 +182,7 @@ void db_sample_add(struct db_tx *tx, int64_t trial_id, const struct usage_sample
     op_int(op, sample->time_us);
     op_real(op, sample->cpu);
     op_int(op, sample->memory_bytes);
-    op_real(op, sample->gpu); // NaN is stored as NULL
+    op_real(op, sample->gpu);
     op_int(op, sample->gpu_memory_bytes);
 }
 

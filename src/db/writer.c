@@ -1,6 +1,6 @@
 // Unit writer.c: the thread that writes. It takes everything that waits, does it in one transaction
-// of SQLite, syncs, and reports. While it syncs the next batch gathers: the slower the disk, the
-// larger the batches.
+// of the engine, which syncs, and reports. While it syncs the next batch gathers: the slower the
+// disk, the larger the batches.
 //
 //     idle --> BEGIN --> the statements of each --> COMMIT
 //       ^                    |                        |
@@ -12,56 +12,49 @@
 // savepoints (which copy every page that they change); if there is one in it, everything is rolled
 // back and done again with each in a savepoint of its own.
 //
-// Between batches it tidies up (tidy.c), copies the log (WAL) into the file, and looks whether the
-// files are still there (guard.c), which it also does before a batch is reported.
+// A server can go away in the middle. Then the batch is unsettled: nobody is told anything before
+// it has come back and says whether the transaction is in it; if not, it is done again.
+//
+// Between batches the writer tidies up (tidy.c) and does what the engine needs (its rest()), and
+// looks whether the files are still there, which it also does before a batch is reported.
 #include "db/tx.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
 #include "db/series_write.h"
+#include "db/log_write.h"
 #include "sys/clock.h"
-#include <errno.h>
 #include <time.h>
 
 enum {
     BATCH_MAX = 4096,
-    LOOK_MS = 250,          // how often the files and a full disk are looked at
+    LOOK_MS = 250,          // how often the files, a full disk and a lost server are looked at
     TIDY_EVERY_US = 100000, // at least, while others write without a pause
-    LOG_PAGES = 1000,       // of the log are copied into the file when they are so many
-    LONG_LOG_PAGES = 16384, // so many are too many: those who can wait should
-    LOG_HEADER_BYTES = 32,
-    LOG_FRAME_BYTES = 24 + 4096,
+    PROBE_BYTES = 65536,
 };
 
-static int step(struct connection *c, enum statement id, det_err *err)
+static int step(struct db *db, enum statement id, det_err *err)
 {
-    sqlite3_stmt *s = connection_statement(c, id);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(c->sql);
-    if (s) sqlite3_reset(s);
-    return rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
+    return statement_run(&db->writer, id, NULL, 0, err);
 }
 
-static int run_op(struct db *db, const struct op *op, det_err *err)
+// apart: a failure is that of this statement, and not found out later.
+static int run_op(struct db *db, const struct op *op, bool apart, det_err *err)
 {
     struct connection *c = &db->writer;
-    if (op->run) return op->run(db, op, err);
-    sqlite3_stmt *s = connection_statement(c, op->statement);
-    int rc = s ? SQLITE_OK : sqlite3_errcode(c->sql);
-    for (int i = 0; rc == SQLITE_OK && i < op->n; i++)
-        rc = value_bind(s, i + 1, &op->values[i]);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    int code = rc == SQLITE_DONE ? 0 : sqlite_fail(c->sql, rc, err);
-    if (code == DET_ESTATE && op->refusal) det_fail(err, code, "%s", op->refusal);
-    if (s) sqlite3_reset(s);
-    return code;
+    int rc =
+        op->run ? op->run(db, op, err) : statement_run(c, op->statement, op->values, op->n, err);
+    if (!rc && apart) rc = connection_flush(c, err);
+    if (rc == DET_ESTATE && op->refusal) det_fail(err, rc, "%s", op->refusal);
+    return rc;
 }
 
-static int run_ops(struct db_tx *tx)
+static int run_ops(struct db_tx *tx, bool apart)
 {
     int rc = 0;
     tx->err = (det_err){0};
     for (const struct op *op = tx->first; op && !rc; op = op->next)
-        rc = run_op(tx->db, op, &tx->err);
+        rc = run_op(tx->db, op, apart, &tx->err);
     return rc;
 }
 
@@ -71,47 +64,76 @@ static bool is_refusal(int rc)
     return rc == DET_ESTATE || rc == DET_ELIMIT;
 }
 
+static void forget(struct db *db)
+{
+    series_forget(db);
+    log_forget(db);
+}
+
 // What is wrong with this transaction is in tx->err, and nothing of it is kept. The result is the
 // failure of the whole batch: no space, or a file that cannot be trusted.
-static int run_apart(struct connection *c, struct db_tx *tx, det_err *err)
+static int run_apart(struct db_tx *tx, det_err *err)
 {
-    int rc = step(c, SQL_SAVEPOINT, err);
+    struct db *db = tx->db;
+    int rc = step(db, SQL_SAVEPOINT, err);
     if (rc) return rc;
-    rc = run_ops(tx);
+    rc = run_ops(tx, true);
     if (rc && !is_refusal(rc)) {
         *err = tx->err;
         return rc;
     }
-    if (rc) series_forget(tx->db);
-    if (rc && (rc = step(c, SQL_ROLLBACK_TO, err))) return rc;
-    return step(c, SQL_RELEASE, err);
+    if (rc) forget(db);
+    if (rc && (rc = step(db, SQL_ROLLBACK_TO, err))) return rc;
+    return step(db, SQL_RELEASE, err);
 }
 
 static int run_together(struct db_tx *tx, det_err *err)
 {
-    int rc = run_ops(tx);
+    int rc = run_ops(tx, false);
     if (rc) *err = tx->err;
     return rc;
 }
 
-// probe: some space must be there, even if the batch needs none.
-static int try_batch(struct connection *c, const struct tx_queue *batch, bool probe, bool apart,
+// Some space must be there; no engine can make this small.
+static int probe(struct db *db, det_err *err)
+{
+    static char text[PROBE_BYTES];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(' ' + (hash_bytes(&db->series_key, &i, sizeof i) & 63));
+    const struct value values[] = {VALUE_OF_TEXT(STR("probe")),
+                                   VALUE_OF_TEXT(((struct str){text, sizeof text}))};
+    return statement_run(&db->writer, SQL_SETTING_SAVE, values, 2, err);
+}
+
+static int try_batch(struct db *db, const struct tx_queue *batch, bool is_full, bool apart,
                      det_err *err)
 {
-    int rc = step(c, SQL_BEGIN, err);
-    if (!rc && probe) rc = step(c, SQL_PROBE, err);
+    struct connection *c = &db->writer;
+    int rc = db->backend->begin(db, err);
+    if (!rc && is_full) rc = probe(db, err); // even if the batch needs no space
     for (struct db_tx *tx = batch->first; tx && !rc; tx = tx->next)
-        rc = apart ? run_apart(c, tx, err) : run_together(tx, err);
-    if (!rc) rc = step(c, SQL_COMMIT, err);
-    if (rc && !sqlite3_get_autocommit(c->sql)) step(c, SQL_ROLLBACK, NULL);
-    if (rc && batch->first) series_forget(batch->first->db);
+        rc = apart ? run_apart(tx, err) : run_together(tx, err);
+    if (!rc) rc = connection_flush(c, err);
+    if (!rc) rc = step(db, SQL_COMMIT, err);
+    if (!rc) rc = connection_flush(c, err);
+    if (!rc) return 0;
+    forget(db);
+    writer_roll_back(db);
     return rc;
 }
 
-static int run_batch(struct connection *c, const struct tx_queue *batch, bool probe, det_err *err)
+void writer_roll_back(struct db *db)
 {
-    int rc = try_batch(c, batch, probe, false, err);
-    return is_refusal(rc) ? try_batch(c, batch, probe, true, err) : rc;
+    struct connection *c = &db->writer;
+    if (!db->backend->in_transaction(c)) return;
+    step(db, SQL_ROLLBACK, NULL);
+    connection_flush(c, NULL);
+}
+
+static int run_batch(struct db *db, const struct tx_queue *batch, bool is_full, det_err *err)
+{
+    int rc = try_batch(db, batch, is_full, false, err);
+    return is_refusal(rc) ? try_batch(db, batch, is_full, true, err) : rc;
 }
 
 // A stand-in that reports the failure of one that stays in the queue.
@@ -143,54 +165,21 @@ static void fail_batch(struct tx_queue *batch, int code, const det_err *err, str
     *batch = failed;
 }
 
-// No more than BATCH_MAX, so that the first of many need not wait for all. Returns how many of them
-// are new.
-static uint64_t take_batch(struct tx_queue *from, struct tx_queue *batch)
+// No more than BATCH_MAX, so that the first of many need not wait for all.
+static void take_batch(struct tx_queue *from, struct tx_queue *batch)
+{
+    for (int i = 0; i < BATCH_MAX && from->first; i++)
+        queue_add(batch, queue_take(from));
+}
+
+static uint64_t count_new(const struct tx_queue *batch)
 {
     uint64_t n_new = 0;
-    for (int i = 0; i < BATCH_MAX && from->first; i++) {
-        struct db_tx *tx = queue_take(from);
+    for (struct db_tx *tx = batch->first; tx; tx = tx->next) {
         n_new += !tx->tried;
         tx->tried = true;
-        queue_add(batch, tx);
     }
     return n_new;
-}
-
-// --- the log (WAL)
-
-static int note_log(void *ctx, sqlite3 *sql, const char *name, int n_pages)
-{
-    struct db *db = ctx;
-    (void)sql, (void)name;
-    db->wal_pages = n_pages;
-    guard_note_commit(&db->guard, LOG_HEADER_BYTES + (int64_t)n_pages * LOG_FRAME_BYTES);
-    return SQLITE_OK;
-}
-
-void writer_watch_log(struct db *db)
-{
-    sqlite3_wal_hook(db->writer.sql, note_log, db);
-}
-
-// Copies as much as readers allow; SQLite begins the log anew when all of it was copied and nobody
-// reads it. Readers that follow on each other could prevent that for ever, so a log that is too
-// long is given a moment in which no new reader begins with it.
-static void shorten_log(struct db *db)
-{
-    int64_t now_us = clock_mono_us();
-    int how = SQLITE_CHECKPOINT_PASSIVE, n_log = 0, n_copied = 0;
-    if (db->wal_pages < LOG_PAGES) return;
-    if (db->wal_pages >= LONG_LOG_PAGES / 2 && now_us - db->wal_tried_us > 1000000) {
-        how = SQLITE_CHECKPOINT_RESTART;
-        db->wal_tried_us = now_us;
-        sqlite3_busy_timeout(db->writer.sql, 20);
-    }
-    if (!sqlite3_wal_checkpoint_v2(db->writer.sql, NULL, how, &n_log, &n_copied) &&
-        n_log == n_copied)
-        db->wal_pages = 0;
-    sqlite3_busy_timeout(db->writer.sql, DB_BUSY_MS);
-    guard_expect_change(&db->guard);
 }
 
 // --- batches
@@ -199,7 +188,8 @@ static void shorten_log(struct db *db)
 static void wait_for_work(struct db *db)
 {
     struct timespec until;
-    if (db->waiting.first && db->state != DET_ENOSPC && !db->checking) return;
+    if (db->waiting.first && !db->state && !db->checking) return;
+    if (db->waiting.first && db->state == DB_BROKEN) return;
     if (db->stop || (!db->checking && !db->state && tidy_is_due(db, clock_mono_us()))) return;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)LOOK_MS * 1000000;
@@ -208,19 +198,14 @@ static void wait_for_work(struct db *db)
     pthread_cond_timedwait(&db->wake, &db->lock, &until);
 }
 
-static int look(const struct db *db, det_err *err)
-{
-    return guard_look(&db->guard, err) ? DB_FILES_GONE : 0;
-}
-
 // What was written to files that are gone counts for nothing.
 static int write_batch(struct db *db, const struct tx_queue *batch, int state, det_err *err)
 {
-    int rc = look(db, err);
+    int rc = db->backend->look(db, err);
     if (rc) return rc;
-    rc = run_batch(&db->writer, batch, state == DET_ENOSPC, err);
-    if (rc && rc != DET_ENOSPC) det_wrap(err, "the database cannot be written");
-    return rc ? rc : look(db, err);
+    rc = run_batch(db, batch, state == DET_ENOSPC, err);
+    if (rc && rc != DET_ENOSPC && rc != DB_AWAY) det_wrap(err, "the database cannot be written");
+    return rc ? rc : db->backend->look(db, err);
 }
 
 static bool has_discards(const struct tx_queue *batch)
@@ -233,11 +218,26 @@ static bool has_discards(const struct tx_queue *batch)
 // With the lock held. rc: how an attempt to write ended.
 static void note_attempt(struct db *db, int rc, const det_err *err)
 {
-    if (rc && rc != DET_ENOSPC)
+    if (rc == DB_AWAY && db->state != DB_AWAY)
+        db_note_locked(db, true, "%s; trying again", err->msg);
+    if (!rc && db->state == DB_AWAY)
+        db_note_locked(db, false, "the server of the database answers again");
+    if (rc && rc != DET_ENOSPC && rc != DB_AWAY)
         db_break(db, rc, "%s; nothing is acknowledged any more", err->msg);
     else if (db->state != DB_BROKEN)
         db->state = rc;
-    db->log_is_long = db->wal_pages >= LONG_LOG_PAGES;
+    if (rc == DB_AWAY) db->problem = *err;
+    db->log_is_long = db->writer_is_behind;
+}
+
+// With the lock held: tells everybody what became of a batch. kept: what is to be tried again.
+static void settle(struct db *db, struct tx_queue *batch, struct tx_queue *kept)
+{
+    queue_join(kept, &db->waiting); // kept ones stay in front
+    db->waiting = *kept;
+    queue_join(&db->finished, batch);
+    db_wake_owner(db);
+    pthread_cond_broadcast(&db->idle);
 }
 
 // With the lock held; lets it go while it works.
@@ -246,7 +246,7 @@ static void do_batch(struct db *db)
     struct tx_queue batch = {NULL, NULL}, kept = {NULL, NULL};
     det_err err = db->problem;
     int state = db->state;
-    uint64_t n_new = take_batch(&db->waiting, &batch);
+    take_batch(&db->waiting, &batch);
     pthread_mutex_unlock(&db->lock);
     int rc = state == DB_BROKEN ? DB_BROKEN : write_batch(db, &batch, state, &err);
     if (!rc && has_discards(&batch)) db->tidy.discard = true;
@@ -254,14 +254,41 @@ static void do_batch(struct db *db)
     db->is_tidy = db->is_tidy && !db->tidy.discard && !db->tidy.series;
     note_attempt(db, rc, &err);
     if (db->state == DB_BROKEN) err = db->problem;
+    if (rc == DB_AWAY && db->state == DB_AWAY) {
+        db->unsettled = batch;
+        db_wake_owner(db);
+        pthread_cond_broadcast(&db->idle);
+        return;
+    }
+    db->n_tried += count_new(&batch);
     if (rc) fail_batch(&batch, db->state, &err, &kept);
     if (!rc && batch.first) db->n_commits++;
-    db->n_tried += n_new;
-    queue_join(&kept, &db->waiting); // kept ones stay in front
-    db->waiting = kept;
-    queue_join(&db->finished, &batch);
-    db_wake_owner(db);
-    pthread_cond_broadcast(&db->idle);
+    settle(db, &batch, &kept);
+}
+
+// With the lock held; lets it go while it works. The server was lost: tries to find it.
+static void do_return(struct db *db)
+{
+    struct tx_queue none = {NULL, NULL};
+    bool committed = false;
+    det_err err = {0};
+    pthread_mutex_unlock(&db->lock);
+    int rc = db->backend->come_back(db, &committed, &err);
+    pthread_mutex_lock(&db->lock);
+    note_attempt(db, rc, &err);
+    if (rc == DB_AWAY) return;
+    if (rc) {
+        db->n_tried += count_new(&db->unsettled);
+        fail_batch(&db->unsettled, db->state, &db->problem, &none);
+    }
+    struct tx_queue done = rc || committed ? db->unsettled : none;
+    struct tx_queue again = rc || committed ? none : db->unsettled;
+    if (committed) {
+        db->n_tried += count_new(&done);
+        db->n_commits += done.first != NULL;
+    }
+    db->unsettled = none;
+    settle(db, &done, &again);
 }
 
 // --- between batches
@@ -273,9 +300,8 @@ static void do_other_work(struct db *db)
     bool busy = db->waiting.first && !db->state;
     pthread_mutex_unlock(&db->lock);
     int64_t now_us = clock_mono_us();
-    int rc = look(db, &err);
-    if (!rc) shorten_log(db);
-    if (!rc && tidy_is_due(db, now_us) && db->wal_pages < LONG_LOG_PAGES &&
+    int rc = db->backend->rest(db, &err);
+    if (!rc && tidy_is_due(db, now_us) && !db->writer_is_behind &&
         (!busy || now_us - db->tidied_us > TIDY_EVERY_US)) {
         rc = tidy_slice(db, &err);
         db->tidied_us = clock_mono_us();
@@ -296,8 +322,10 @@ void *writer_run(void *arg)
         wait_for_work(db);
         bool stop = db->stop; // one that is asked for meanwhile comes after another batch
         bool held = db->checking && db->state != DB_BROKEN;
+        if (db->state == DB_AWAY) do_return(db);
+        if (db->state == DB_AWAY) held = true;
         if (!held && (db->waiting.first || db->state == DET_ENOSPC)) do_batch(db);
-        if (!held && db->state != DB_BROKEN) do_other_work(db);
+        if (!held && db->state != DB_BROKEN && db->state != DB_AWAY) do_other_work(db);
         done = stop && (!db->waiting.first || db->state || held);
     }
     pthread_mutex_unlock(&db->lock);

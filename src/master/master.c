@@ -111,11 +111,13 @@ static void read_user_storage(struct master *m, struct db_reader *r)
 static void begin_work(struct master *m);
 
 // What cannot be written can be read: the master goes on to answer, and says why it takes nothing.
-// A file that is found to be damaged when it is opened is not even read from.
+// A file that is found to be damaged when it is opened is not even read from. A master whose work
+// another one does has nothing to answer any more.
 static void on_db_broken(struct master *m)
 {
     db_refuses(m->db, &m->failure);
     log_error("%s", m->failure.msg);
+    if (db_is_fenced(m->db)) loop_stop(m->loop);
     if (!db_is_damaged(m->db) || !m->checking) return;
     past_advise(&m->failure);
     loop_stop(m->loop);
@@ -133,13 +135,38 @@ static void on_db(void *ctx, uint32_t events)
     if (m->checking && !db_is_checking(m->db)) begin_work(m);
 }
 
-static int open_db(struct master *m, struct db_reader **r, det_err *err)
+static int open_file(struct master *m, det_err *err)
 {
     const int64_t hour_us = INT64_C(3600) * 1000000;
     const char *path = arena_printf(&m->arena, "%s/det.db", m->data_dir);
     int rc = past_check(m->data_dir, path, err);
-    if (!rc) rc = db_open(path, &m->db, err);
+    if (!rc) rc = db_open(path, NULL, &m->db, err);
     if (!rc) db_keep_backups(m->db, arena_printf(&m->arena, "%s/backups", m->data_dir), hour_us);
+    return rc;
+}
+
+static void on_standby(void *ctx, const char *holder)
+{
+    (void)ctx;
+    log_info("standby: the database is used by %s; this master waits, and takes over when that one "
+             "ends",
+             holder);
+}
+
+static int open_server_db(struct master *m, det_err *err)
+{
+    char host[256] = "this machine";
+    gethostname(host, sizeof host - 1);
+    const struct db_opts opts = {
+        .standby = on_standby,
+        .stop_fd = m->opts.stop_fd,
+        .holder = arena_printf(&m->arena, "the master on %s (process %d)", host, (int)getpid())};
+    return db_open(m->cfg->db, &opts, &m->db, err);
+}
+
+static int open_db(struct master *m, struct db_reader **r, det_err *err)
+{
+    int rc = m->cfg->db ? open_server_db(m, err) : open_file(m, err);
     if (!rc) rc = db_reader_open(m->db, r, err);
     if (!rc) rc = db_next_ids(*r, &m->next_experiment, &m->next_trial, &m->next_user, err);
     if (rc) return rc;
@@ -225,11 +252,10 @@ static sigset_t block_signals(void)
     return set;
 }
 
-static int watch_signals(struct master *m, const sigset_t *set, det_err *err)
+static int watch_signals(struct master *m, int fd, det_err *err)
 {
     m->has_terminal = has_terminal();
-    m->signal_watch = (struct loop_watch){
-        .fn = on_signal, .ctx = m, .fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK)};
+    m->signal_watch = (struct loop_watch){.fn = on_signal, .ctx = m, .fd = fd};
     return loop_watch(m->loop, &m->signal_watch, EPOLLIN, err);
 }
 
@@ -336,7 +362,6 @@ void master_free(struct master *m)
     auth_close(m);
     rm_close(m->rm);
     db_close(m->db);
-    if (m->signal_watch.fd > 0) close(m->signal_watch.fd);
     if (m->lock_fd >= 0) close(m->lock_fd);
     isolation_close(m);
     loop_free(m->loop);
@@ -367,13 +392,22 @@ struct master *master_new(const struct master_opts *opts, det_err *err)
     return NULL;
 }
 
-int master_run(const struct master_opts *opts, det_err *err)
+// A standby that was told to end.
+static int end_standby(int fd, int code)
+{
+    close(fd);
+    return code == DET_ECANCELED ? 0 : code;
+}
+
+int master_run(const struct master_opts *given, det_err *err)
 {
     sigset_t signals = block_signals();
+    struct master_opts own = *given, *opts = &own;
+    opts->stop_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     raise_file_limit(opts->config->limits.max_connections);
     struct master *m = master_new(opts, err);
-    if (!m) return err->code;
-    int rc = watch_signals(m, &signals, err);
+    if (!m) return end_standby(opts->stop_fd, err->code);
+    int rc = watch_signals(m, opts->stop_fd, err);
     if (!rc) {
         log_info("the master answers at %s", m->url);
         if (opts->ready) opts->ready(opts->ctx, m->url);
@@ -381,5 +415,6 @@ int master_run(const struct master_opts *opts, det_err *err)
         if (m->failure.code) rc = det_fail(err, m->failure.code, "%s", m->failure.msg);
     }
     master_free(m);
+    close(opts->stop_fd);
     return rc;
 }

@@ -23,6 +23,7 @@ struct master_opts {
     const char *runner;        // program that runs trials named module:Class
     const char *version;
     void (*ready)(void *ctx, const char *url); // called once, when requests are answered; or NULL
+    int stop_fd; // readable: a master that waits as a standby ends; 0: none
     void *ctx;
 };
 

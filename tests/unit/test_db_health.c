@@ -230,7 +230,7 @@ static void test_files__a_log_that_is_missing_after_a_kill_is_noticed(void **sta
     db_stop();
     write_and_be_killed();
     assert_int_equal(unlink(beside("-wal")), 0);
-    assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
+    assert_int_equal(db_open(db_path, NULL, &other, &err), DET_ECORRUPT);
     assert_non_null(strstr(err.msg, "-wal' is missing"));
     assert_non_null(
         strstr(recover(), "what was acknowledged last before the master was killed is"));
@@ -386,7 +386,7 @@ static void test_damage__a_file_that_cannot_be_opened_is_taken_from_the_backup(v
     db_stop();
     damage(0, 4000);
     struct db *other;
-    assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
+    assert_int_equal(db_open(db_path, NULL, &other, &err), DET_ECORRUPT);
     assert_non_null(strstr(recover(), "what came after it is lost"));
     db_start();
     assert_int_equal(count_trials(), 100);
@@ -402,7 +402,7 @@ static void test_damage__a_table_that_lost_its_name_is_missed(void **state)
             "UPDATE sqlite_schema SET name = 'log_chunkz', tbl_name = 'log_chunkz',"
             " sql = replace(sql, 'log_chunks', 'log_chunkz') WHERE tbl_name = 'log_chunks'");
     struct db *other;
-    assert_int_equal(db_open(db_path, &other, &err), DET_ECORRUPT);
+    assert_int_equal(db_open(db_path, NULL, &other, &err), DET_ECORRUPT);
     const char *said = recover();
     assert_non_null(strstr(said, "the table log_chunks cannot be found"));
     assert_non_null(strstr(said, "log_chunks: damaged; 0 could be read"));

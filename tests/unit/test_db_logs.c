@@ -47,19 +47,6 @@ static const struct log_line *line_at(const struct db_list *list, size_t i)
     return &((const struct log_line *)list->items)[i];
 }
 
-static int64_t ask_file(const char *sql_text)
-{
-    sqlite3 *sql;
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
-    if (sqlite3_prepare_v2(sql, sql_text, -1, &s, NULL)) fail_msg("%s", sqlite3_errmsg(sql));
-    int rc = sqlite3_step(s);
-    int64_t x = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    sqlite3_close(sql);
-    return x;
-}
-
 static void expect_lines(int64_t trial, int n, int64_t first_id)
 {
     struct db_list list = list_of(&(struct log_filter){.trial_id = trial, .limit = 1000000});
@@ -104,8 +91,9 @@ static void test_logs__come_back_as_they_were(void **state)
 static void test_logs__take_less_than_half_of_their_text(void **state)
 {
     (void)state;
+    ONLY_FILES();
     add_lines(1, 0, 50000);
-    int64_t text = ask_file("SELECT sum(nBytes) FROM log_chunks");
+    int64_t text = ask_database("SELECT sum(nBytes) FROM log_chunks");
     int64_t disk = ask_file("SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'log_chunks%'");
     assert_true(text > 1000000);
     assert_true(disk < text / 2);
@@ -118,10 +106,10 @@ static void test_logs__line_by_line_become_few_chunks(void **state)
     for (int i = 0; i < 2000; i++)
         add_lines(1, i, i + 1);
     expect_lines(1, 2000, 1);
-    assert_true(ask_file("SELECT count(*) FROM log_chunks") < 40);
+    assert_true(ask_database("SELECT count(*) FROM log_chunks") < 40);
     add_lines(1, 2000, 9000); // what is full comes after what is small
     expect_lines(1, 9000, 1);
-    assert_int_equal(ask_file("SELECT count(*) FROM log_chunks WHERE open"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM log_chunks WHERE open = 1"), 0);
     add_lines(1, 9000, 9001);
     expect_lines(1, 9001, 1);
 }
@@ -248,6 +236,7 @@ static void test_logs__a_search_ends_when_its_effort_is_spent(void **state)
 static void test_logs__a_damaged_chunk_is_named_and_stops_nobody(void **state)
 {
     (void)state;
+    ONLY_FILES();
     struct db_list list;
     add_lines(1, 0, 5000);
     sqlite3 *sql;
@@ -364,6 +353,7 @@ static int64_t disk_bytes(void)
 static void test_logs__deleted_ones_give_their_space_back(void **state)
 {
     (void)state;
+    ONLY_FILES();
     save_trial(1);
     add_lines(2, 0, 1000);
     add_noise(1, 20 << 20);
@@ -380,6 +370,7 @@ static void test_logs__deleted_ones_give_their_space_back(void **state)
 static void test_logs__deleted_ones_give_their_space_back_in_older_files(void **state)
 {
     (void)state;
+    ONLY_FILES();
     db_stop();
     sqlite3 *sql;
     assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);

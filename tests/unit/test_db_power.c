@@ -35,7 +35,7 @@ static struct db_tx *nth_tx(int64_t i)
 // Transactions from a number on, each of them acknowledged when it is reported.
 static void work(int64_t first, int64_t n)
 {
-    if (db_open(db_path, &db, &err)) _exit(1);
+    if (db_open(db_path, NULL, &db, &err)) _exit(1);
     db_keep_backups(db, arena_printf(&arena, "%s/backups", db_dir), 1);
     for (int64_t i = first; i < first + n; i++) {
         if (run_tx(nth_tx(i)).code) _exit(1);

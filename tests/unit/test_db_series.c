@@ -172,19 +172,6 @@ static void check_summary(void)
     if (n) assert_true(s.min == low && s.max == high && s.last == last);
 }
 
-static int64_t ask_file(const char *text)
-{
-    sqlite3 *sql;
-    sqlite3_stmt *s;
-    assert_int_equal(sqlite3_open(db_path, &sql), SQLITE_OK);
-    sqlite3_busy_timeout(sql, 10000);
-    if (sqlite3_prepare_v2(sql, text, -1, &s, NULL)) fail_msg("%s", sqlite3_errmsg(sql));
-    int64_t x = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    sqlite3_close(sql);
-    return x;
-}
-
 // --- tests
 
 static void test_series__are_what_was_reported(void **state)
@@ -198,7 +185,7 @@ static void test_series__are_what_was_reported(void **state)
     }
     db_wait_tidy(db);
     check_all();
-    assert_in_range(ask_file("SELECT count(*) FROM metric_spans"), 15, 19);
+    assert_in_range(ask_database("SELECT count(*) FROM metric_spans"), 15, 19);
     for (int64_t max = 1; max < 10000; max = max * 3 + 1) {
         check_thinned(INT64_MIN, INT64_MAX, max);
         if (max > 100) check_thinned(700, 4321, max); // fewer: borders are those of spans
@@ -213,12 +200,13 @@ static void test_series__of_a_trial_that_has_ended_are_in_chunks(void **state)
     add_many(1, 0, 300);
     end_trial(1);
     db_wait_tidy(db);
-    assert_int_equal(ask_file("SELECT max(lastSteps) FROM metric_spans"), 255); // the rest is short
+    assert_int_equal(ask_database("SELECT max(lastSteps) FROM metric_spans"),
+                     255); // the rest is short
     add_many(1, 300, 400);
     end_trial(1);
     db_wait_tidy(db);
-    assert_int_equal(ask_file("SELECT max(lastSteps) FROM metric_spans"), 399);
-    assert_int_equal(ask_file("SELECT count(*) FROM metric_due"), 0);
+    assert_int_equal(ask_database("SELECT max(lastSteps) FROM metric_spans"), 399);
+    assert_int_equal(ask_database("SELECT count(*) FROM metric_due"), 0);
     check_all();
     check_thinned(INT64_MIN, INT64_MAX, 10);
 }
@@ -323,13 +311,14 @@ static void test_series__spans_that_late_reports_make_long_are_cut(void **state)
     }
     must_run(tx);
     check_all();
-    assert_true(ask_file("SELECT max(count) FROM metric_chunks") <= 1024);
+    assert_true(ask_database("SELECT max(count) FROM metric_chunks") <= 1024);
     check_thinned(INT64_MIN, INT64_MAX, 50);
 }
 
 static void make_old(void)
 {
     run_sql("DROP TABLE metric_spans; DROP TABLE metric_chunks; DROP TABLE metric_due;"
+            "DROP TABLE experiment_labels;"
             "ALTER TABLE experiments DROP COLUMN logRetentionDays;"
             "ALTER TABLE allocations DROP COLUMN assignedTime;"
             "ALTER TABLE allocations DROP COLUMN fromBatch; ALTER TABLE allocations DROP COLUMN "
@@ -343,6 +332,7 @@ static void make_old(void)
 static void test_series__of_an_older_version_are_converted(void **state)
 {
     (void)state;
+    ONLY_FILES();
     model.n = 0;
     add_many(1, 0, 3000);
     struct db_tx *tx = db_tx_new(db);
@@ -358,15 +348,16 @@ static void test_series__of_an_older_version_are_converted(void **state)
     check_all();
     db_wait_tidy(db);
     check_all();
-    assert_int_equal(ask_file("SELECT count(*) FROM metric_spans WHERE trialId = 1"), 12);
-    assert_int_equal(ask_file("SELECT count(DISTINCT trialId) FROM metric_spans"), 399);
-    assert_int_equal(ask_file("SELECT count(*) FROM settings WHERE name = 'series_below'"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM metric_spans WHERE trialId = 1"), 12);
+    assert_int_equal(ask_database("SELECT count(DISTINCT trialId) FROM metric_spans"), 399);
+    assert_int_equal(ask_database("SELECT count(*) FROM settings WHERE name = 'series_below'"), 0);
     check_thinned(INT64_MIN, INT64_MAX, 30);
 }
 
 static void test_series__converting_survives_kills(void **state)
 {
     (void)state;
+    ONLY_FILES();
     model.n = 0;
     for (int64_t i = 0; i < 20000; i += 1000)
         add_many(1, i, i + 1000);
@@ -376,11 +367,11 @@ static void test_series__converting_survives_kills(void **state)
         pid_t child = fork();
         if (!child) {
             struct db *own;
-            if (db_open(db_path, &own, NULL)) _exit(1);
+            if (db_open(db_path, NULL, &own, NULL)) _exit(1);
             pause();
         }
-        while (ask_file("SELECT count(*) FROM sqlite_schema WHERE name = 'metric_spans'") < 1 ||
-               ask_file("SELECT count(*) FROM metric_spans") < goal)
+        while (ask_database("SELECT count(*) FROM sqlite_schema WHERE name = 'metric_spans'") < 1 ||
+               ask_database("SELECT count(*) FROM metric_spans") < goal)
             assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -389,7 +380,7 @@ static void test_series__converting_survives_kills(void **state)
     check_all();
     db_wait_tidy(db);
     check_all();
-    assert_int_equal(ask_file("SELECT count(*) FROM metric_spans"), 78); // the rest is short
+    assert_int_equal(ask_database("SELECT count(*) FROM metric_spans"), 78); // the rest is short
 }
 
 static void test_series__deleted_trials_leave_nothing(void **state)
@@ -406,9 +397,9 @@ static void test_series__deleted_trials_leave_nothing(void **state)
     db_experiment_delete(tx, 1);
     must_run(tx);
     db_wait_tidy(db);
-    assert_int_equal(ask_file("SELECT count(*) FROM metric_chunks"), 0);
-    assert_int_equal(ask_file("SELECT count(*) FROM metric_spans"), 0);
-    assert_int_equal(ask_file("SELECT count(*) FROM metrics"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM metric_chunks"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM metric_spans"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM metrics"), 0);
 }
 
 static void test_series__damage_is_noticed(void **state)
@@ -518,7 +509,7 @@ static void test_samples__go_with_their_trial(void **state)
     db_experiment_delete(tx, 1);
     must_run(tx);
     db_wait_tidy(db);
-    assert_int_equal(ask_file("SELECT count(*) FROM samples"), 0);
+    assert_int_equal(ask_database("SELECT count(*) FROM samples"), 0);
 }
 
 RUN_TESTS(DB_TEST(test_samples__are_thinned_out), DB_TEST(test_samples__go_with_their_trial),
