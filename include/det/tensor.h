@@ -30,11 +30,9 @@
 #include "det/sticky.h"
 #include "det/value.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-// name, C type, bytes, "is floating point"
+// name, C type, bytes, "is floating point". The last three are for storage: they are made, saved,
+// loaded, seen (reshape, slice, ...), joined, picked by index, written and converted (det_to);
+// whatever computes refuses them.
 // clang-format off
 #define DET_DTYPES(D)                                                                              \
     D(F32, float, 4, 1)                                                                            \
@@ -43,7 +41,10 @@ extern "C" {
     D(I64, int64_t, 8, 0)                                                                          \
     D(I32, int32_t, 4, 0)                                                                          \
     D(U8, uint8_t, 1, 0)                                                                           \
-    D(BOOL, uint8_t, 1, 0)
+    D(BOOL, uint8_t, 1, 0)                                                                         \
+    D(F16, uint16_t, 2, 1)                                                                         \
+    D(I16, int16_t, 2, 0)                                                                          \
+    D(I8, int8_t, 1, 0)
 // clang-format on
 
 typedef enum det_dtype {
@@ -90,6 +91,7 @@ DET_API det_tensor *det_ones(det_dtype dtype, const int64_t *shape, int ndim);
 DET_API det_tensor *det_full(det_dtype dtype, const int64_t *shape, int ndim, double value);
 DET_API det_tensor *det_scalar(double value); // f32, shape ()
 DET_API det_tensor *det_arange(det_dtype dtype, double start, double end, double step);
+DET_API det_tensor *det_linspace(det_dtype dtype, double start, double end, int64_t steps);
 DET_API det_tensor *det_eye(det_dtype dtype, int64_t n);
 DET_API det_tensor *det_rand(det_dtype dtype, const int64_t *shape, int ndim); // uniform [0, 1)
 DET_API det_tensor *det_randn(det_dtype dtype, const int64_t *shape, int ndim);
@@ -176,6 +178,26 @@ DET_API void det_zero_grad(det_tensor *t);
 #define det_backward(loss, ...) det_backward_with(loss, (det_backward_opts){__VA_ARGS__})
 DET_API void det_backward_with(det_tensor *loss, det_backward_opts opts);
 
+// Gradients of result by the given tensors, leaves or not, into out; those of leaves that det_grad
+// gives stay as they are. Returns 0 or a code (and a sticky error).
+typedef struct det_grad_opts {
+    bool retain_graph; // as for det_backward
+    bool allow_unused; // NULL for a tensor that result does not depend on, instead of an error
+    det_tensor *grad;  // as for det_backward
+} det_grad_opts;
+#define det_grad_of(result, inputs, n, out, ...) \
+    det_grad_of_with(result, inputs, n, out, (det_grad_opts){__VA_ARGS__})
+DET_API int det_grad_of_with(det_tensor *result, det_tensor *const *inputs, int n, det_tensor **out,
+                             det_grad_opts opts);
+
+// A hook is called with the gradient of t, a leaf or not, in every backward that has one for it; what
+// it returns replaces that gradient, NULL leaves it alone. For a leaf it is the sum of one backward,
+// before that is added to det_grad. Returns a number for det_remove_hook, or a negative code. Hooks
+// end with their tensor.
+typedef det_tensor *(*det_hook_fn)(det_tensor *grad, void *user);
+DET_API int det_add_hook(det_tensor *t, det_hook_fn fn, void *user);
+DET_API void det_remove_hook(det_tensor *t, int hook);
+
 DET_API det_tensor *det_detach(det_tensor *t); // same memory, no history, and no view of t
 
 // Operations recorded from now on by this thread (default: on). Returns the previous setting.
@@ -188,6 +210,42 @@ DET_API bool det_grad_enabled(void);
 // setting.
 DET_API bool det_set_autocast(bool on);
 DET_API bool det_autocast(void);
+
+// --- functions of one's own
+//
+//     static det_tensor *reverse_forward(det_call *c)
+//     {
+//         return det_call_input(c, 0);
+//     }
+//
+//     static void reverse_backward(det_call *c, det_tensor *grad, det_tensor **grad_in)
+//     {
+//         grad_in[0] = det_mul_scalar(grad, -*(double *)det_call_user(c));
+//     }
+//
+//     static const det_function reverse = {"reverse", reverse_forward, reverse_backward};
+//     det_tensor *y = det_apply(&reverse, &x, 1, &strength);
+//
+// forward and backward run with gradients off. backward writes the gradient of each input that it has
+// one for (det_call_wants_grad) into grad_in, which is full of NULLs. backward NULL: the result is a
+// constant. What backward reads was not changed in place since forward, or it gets NULL and an error.
+
+typedef struct det_call det_call;
+typedef struct det_function {
+    const char *name; // for messages
+    det_tensor *(*forward)(det_call *c);
+    void (*backward)(det_call *c, det_tensor *grad, det_tensor **grad_in);
+} det_function;
+
+// f and user must live as long as the scope.
+DET_API det_tensor *det_apply(const det_function *f, det_tensor *const *in, int n_in, void *user);
+DET_API int det_call_n_inputs(const det_call *c);
+DET_API det_tensor *det_call_input(const det_call *c, int i);
+DET_API det_tensor *det_call_output(const det_call *c);        // backward
+DET_API void det_call_save(det_call *c, int i, det_tensor *t); // forward; i: 0 to 3
+DET_API det_tensor *det_call_saved(const det_call *c, int i);  // backward
+DET_API void *det_call_user(const det_call *c);
+DET_API bool det_call_wants_grad(const det_call *c, int i); // backward
 
 // --- randomness
 // Random numbers are a function of (seed, step, n-th random operation of the step, element), so
@@ -216,9 +274,5 @@ typedef struct det_memory {
 
 DET_API det_memory det_memory_stats(void);
 DET_API void det_memory_trim(void); // gives cached, unused blocks of this thread back to the system
-
-#ifdef __cplusplus
-}
-#endif
 
 #include "det/ops.h"

@@ -13,9 +13,11 @@ enum { HEADER_MAX = 1 << 20 };
 
 static const char magic[] = "\x93NUMPY";
 
-static const char *const descr_names[DET_N_DTYPES] = {
-    [DET_F32] = "<f4", [DET_F64] = "<f8", [DET_I64] = "<i8",
-    [DET_I32] = "<i4", [DET_U8] = "|u1",  [DET_BOOL] = "|b1"}; // NumPy has no bf16
+static const char *const descr_names[DET_N_DTYPES] =
+    {
+        [DET_F32] = "<f4", [DET_F64] = "<f8", [DET_I64] = "<i8",
+        [DET_I32] = "<i4", [DET_U8] = "|u1",  [DET_BOOL] = "|b1",
+        [DET_F16] = "<f2", [DET_I16] = "<i2", [DET_I8] = "|i1"}; // NumPy has no bf16
 
 // --- reading the header
 

@@ -27,6 +27,9 @@ static const struct global {
     {"torch", "IntStorage", NULL, DET_I32},
     {"torch", "ByteStorage", NULL, DET_U8},
     {"torch", "BoolStorage", NULL, DET_BOOL},
+    {"torch", "HalfStorage", NULL, DET_F16},
+    {"torch", "ShortStorage", NULL, DET_I16},
+    {"torch", "CharStorage", NULL, DET_I8},
 };
 
 int global_find(struct str module, struct str name, det_err *err)
@@ -36,8 +39,9 @@ int global_find(struct str module, struct str name, det_err *err)
     int m = (int)MIN(module.len, 100u), n = (int)MIN(name.len, 100u);
     if (str_eqz(module, "torch") && str_ends(name, STR("Storage")))
         det_fail(err, DET_EUNSUPPORTED,
-                 "tensors of type torch.%.*s; det has f32, f64, bf16, i64, i32, u8 and bool", n,
-                 name.ptr);
+                 "tensors of type torch.%.*s; det has f64, f32, f16, bf16, i64, i32, i16, i8, u8 "
+                 "and bool",
+                 n, name.ptr);
     else
         det_fail(err, DET_EUNSUPPORTED,
                  "%.*s.%.*s is not plain data; nothing was imported or executed", m, module.ptr, n,

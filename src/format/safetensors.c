@@ -22,7 +22,8 @@ static const char metadata_key[] = "__metadata__";
 
 static const char *const dtype_names[DET_N_DTYPES] = {
     [DET_F32] = "F32", [DET_F64] = "F64", [DET_BF16] = "BF16", [DET_I64] = "I64",
-    [DET_I32] = "I32", [DET_U8] = "U8",   [DET_BOOL] = "BOOL"};
+    [DET_I32] = "I32", [DET_U8] = "U8",   [DET_BOOL] = "BOOL", [DET_F16] = "F16",
+    [DET_I16] = "I16", [DET_I8] = "I8"};
 
 // A tensor of the file.
 struct slot {
@@ -43,7 +44,8 @@ static int read_dtype(const json_t *info, det_dtype *out, det_err *err)
             return 0;
         }
     return det_fail(err, DET_EUNSUPPORTED,
-                    "dtype '%.20s'; det has F32, F64, BF16, I64, I32, U8 and BOOL", name);
+                    "dtype '%.20s'; det has F64, F32, F16, BF16, I64, I32, I16, I8, U8 and BOOL",
+                    name);
 }
 
 // At most max non-negative integers.

@@ -18,18 +18,28 @@
 
 // --- types of inputs
 
-// torch's order: floats beat integers, larger beats smaller; single numbers (0 dims) do not widen a
-// tensor of their own category.
-det_dtype common_type(det_tensor *const *in, int n_in)
+// torch's order: floats beat integers, larger beats smaller. Of two that have the same size, neither
+// holds the other: both become the next larger type.
+static int wider_type(int a, int b)
 {
     static const uint8_t rank[DET_N_DTYPES] = {
-        [DET_BOOL] = 0, [DET_U8] = 1,  [DET_I32] = 2, [DET_I64] = 3,
-        [DET_BF16] = 4, [DET_F32] = 5, [DET_F64] = 6};
+        [DET_BOOL] = 0, [DET_U8] = 1,  [DET_I8] = 2,   [DET_I16] = 3, [DET_I32] = 4,
+        [DET_I64] = 5,  [DET_F16] = 6, [DET_BF16] = 7, [DET_F32] = 8, [DET_F64] = 9};
+    if (a < 0 || b < 0 || a == b) return MAX(a, b);
+    int low = rank[a] < rank[b] ? a : b, high = low == a ? b : a;
+    if (low == DET_U8 && high == DET_I8) return DET_I16;
+    if (low == DET_F16 && high == DET_BF16) return DET_F32;
+    return high;
+}
+
+// Single numbers (0 dims) do not widen a tensor of their own category.
+det_dtype common_type(det_tensor *const *in, int n_in)
+{
     int best = -1, best_single = -1;
     for (int i = 0; i < n_in; i++) {
         if (!in[i]) continue;
         int *slot = in[i]->ndim ? &best : &best_single;
-        if (*slot < 0 || rank[in[i]->dtype] > rank[*slot]) *slot = in[i]->dtype;
+        *slot = wider_type(*slot, in[i]->dtype);
     }
     if (best < 0) return (det_dtype)best_single;
     if (best_single < 0) return (det_dtype)best;
@@ -65,6 +75,24 @@ static int refuse_bool(const struct node *n)
         if (n->in[i] && n->in[i]->dtype == DET_BOOL)
             return node_fail(n, DET_EDTYPE, "not for bool");
     return 0;
+}
+
+static int refuse_stored(const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && dtype_is_stored((det_dtype)n->in[i]->dtype))
+            return node_fail(n, DET_EDTYPE,
+                             "input %d is %s, a type for storage; convert it (det_to)", i,
+                             det_dtype_name((det_dtype)n->in[i]->dtype));
+    return 0;
+}
+
+static bool has_stored(const struct node *n)
+{
+    unsigned types = 0;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) types |= dtype_is_stored((det_dtype)n->in[i]->dtype);
+    return types;
 }
 
 static int node_run(struct node *n); // runs a pending node
@@ -214,6 +242,7 @@ struct node *op_record(const struct op *op, det_tensor *const *in, int n_in, con
     if (sticky_failed() || !inputs_present(op, in, n_in)) return NULL;
     if (tape->has_renewed && !tape->no_grad && op->backward) renew_inputs(in, n_in);
     struct node *n = node_new(tape, op, in, n_in);
+    if (!(op->flags & OP_STORED) && has_stored(n) && refuse_stored(n)) return NULL;
     if ((op->flags & OP_NUMBERS) && refuse_bool(n)) return NULL;
     if (op->flags & (OP_PROMOTE | OP_FLOAT | OP_F32)) convert_inputs(op, tape, n->in, n_in);
     if (sticky_failed()) return NULL;

@@ -46,8 +46,7 @@ static void accumulate(det_tensor *dst, det_tensor *g)
     ew_run(ew_axpy((det_dtype)dst->dtype), (det_tensor *const[]){dst, g}, 2, (double[]){1, 0});
 }
 
-// Takes the reference to g.
-static void receive_grad(det_tensor *t, det_tensor *g)
+void receive_grad(det_tensor *t, det_tensor *g)
 {
     tensor_finish(g);
     ASSERT(same_shape(t, g));
@@ -209,12 +208,35 @@ static det_tensor *first_grad(struct tape *tape, det_tensor *loss, det_tensor *g
     return tensor_ref(tape->one);
 }
 
-static void walk(struct tape *tape, int from, bool retain)
+// What det_grad_of asked for: gradients of tensors that are not leaves are taken on the way.
+struct targets {
+    det_tensor *const *in;
+    det_tensor **out; // references
+    int n;
+};
+
+static bool wants_any(const struct node *n)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in_wants[i]) return true;
+    return false;
+}
+
+static void take_targets(const struct targets *t, const struct node *n)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->in[i]->node == n && t->in[i]->grad && !t->out[i])
+            t->out[i] = tensor_ref(t->in[i]->grad);
+}
+
+static void walk(struct tape *tape, int from, bool retain, const struct targets *targets)
 {
     for (int i = from; i >= 0 && !sticky_failed(); i--) {
         struct node *n = tape->nodes[i];
         if (!n->tracked || !has_out_grad(n)) continue;
-        node_backward(tape, n, retain);
+        if (tape->has_hooks) run_output_hooks(tape, n);
+        if (targets) take_targets(targets, n);
+        if (wants_any(n)) node_backward(tape, n, retain);
         bool is_write = n->in[0] == n->out[0]; // it has taken its gradient and given another
         if (!is_write) drop_out_grads(n);
     }
@@ -222,31 +244,155 @@ static void walk(struct tape *tape, int from, bool retain)
         if (tape->nodes[i]->tracked) drop_out_grads(tape->nodes[i]);
 }
 
+static bool depends(const char *function, const det_tensor *result)
+{
+    if (!result || sticky_failed()) return false;
+    if (det_has_requires_grad(result)) return true;
+    det_raise(DET_ESTATE,
+              "%s: the result %s does not depend on anything that requires a "
+              "gradient",
+              function, TENSOR_TEXT(result));
+    return false;
+}
+
+// From the gradient g of result, whose reference it takes, to the beginning of the tape.
+static void walk_from(struct tape *tape, det_tensor *result, det_tensor *g, bool retain,
+                      const struct targets *targets)
+{
+    if (!result->node) { // a leaf is its own gradient's destination
+        receive_grad(result, g);
+        return;
+    }
+    tensor_release(result->grad);
+    result->grad = g;
+    bool old = det_set_grad_enabled(false), cast = det_set_autocast(false);
+    walk(tape, result->node->index, retain, targets);
+    det_set_grad_enabled(old);
+    det_set_autocast(cast);
+}
+
 void det_backward_with(det_tensor *loss, det_backward_opts opts)
 {
     struct tape *tape = tape_get();
-    if (!loss || sticky_failed()) return;
-    if (!det_has_requires_grad(loss)) {
-        det_raise(DET_ESTATE,
-                  "backward: the result %s does not depend on anything that requires a "
-                  "gradient",
-                  TENSOR_TEXT(loss));
-        return;
-    }
+    if (!depends("backward", loss)) return;
     tensor_finish(loss);
     if (sticky_failed()) return;
     det_tensor *g = first_grad(tape, loss, opts.grad);
     if (!g) return;
-    if (!loss->node) { // a leaf is its own gradient's destination
-        receive_grad(loss, g);
-        return;
+    struct kept_grads kept = {0};
+    if (tape->has_hooks) keep_hooked(&kept, tape, loss->node ? loss->node->index : -1);
+    if (tape->has_hooks && !loss->node) keep_grad(&kept, loss);
+    walk_from(tape, loss, g, opts.retain_graph, NULL);
+    if (kept.n) restore_grads(&kept, sticky_failed());
+}
+
+// --- gradients by some tensors only
+
+static bool is_target(const struct targets *t, const det_tensor *x)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->in[i] == x) return true;
+    return false;
+}
+
+// Inputs that lead to no target want nothing while this lasts. Returns what all inputs of the nodes
+// wanted before, in order.
+static bool *narrow(const struct tape *tape, const struct targets *t, int last)
+{
+    size_t count = 0;
+    for (int i = 0; i <= last; i++)
+        count += tape->nodes[i]->n_in;
+    bool *wanted = xcalloc(count + 1, sizeof *wanted), *at = wanted;
+    for (int i = 0; i < t->n; i++)
+        t->in[i]->leads = true;
+    for (int i = 0; i <= last; i++) {
+        struct node *n = tape->nodes[i];
+        bool leads = false;
+        for (int k = 0; k < n->n_in; k++, at++) {
+            *at = n->in_wants[k];
+            n->in_wants[k] = *at && n->in[k] && n->in[k]->leads;
+            leads |= n->in_wants[k];
+        }
+        for (int k = 0; k < n->n_out; k++)
+            n->out[k]->leads = leads || is_target(t, n->out[k]);
     }
-    tensor_release(loss->grad);
-    loss->grad = g;
-    bool old = det_set_grad_enabled(false), cast = det_set_autocast(false);
-    walk(tape, loss->node->index, opts.retain_graph);
-    det_set_grad_enabled(old);
-    det_set_autocast(cast);
+    return wanted;
+}
+
+static void widen(const struct tape *tape, const struct targets *t, int last, bool *wanted)
+{
+    const bool *at = wanted;
+    for (int i = 0; i <= last; i++) {
+        struct node *n = tape->nodes[i];
+        for (int k = 0; k < n->n_in; k++)
+            n->in_wants[k] = *at++;
+        for (int k = 0; k < n->n_out; k++)
+            n->out[k]->leads = false;
+    }
+    for (int i = 0; i < t->n; i++)
+        t->in[i]->leads = false;
+    free(wanted);
+}
+
+static void take_leaves(const struct targets *t)
+{
+    for (int i = 0; i < t->n && !sticky_failed(); i++)
+        if (!t->in[i]->node && t->in[i]->grad_valid) t->out[i] = tensor_ref(t->in[i]->grad);
+}
+
+// Hands the gradients over to the scope. All must be there unless told otherwise.
+static int give_targets(struct tape *tape, const struct targets *t, bool allow_unused)
+{
+    for (int i = 0; i < t->n; i++) {
+        if (t->out[i])
+            tape_own(tape, t->out[i]);
+        else if (!allow_unused && !sticky_failed())
+            det_raise(
+                DET_ESTATE,
+                "det_grad_of: the result does not depend on input %d %s; pass .allow_unused = "
+                "true to get NULL for it",
+                i, TENSOR_TEXT(t->in[i]));
+    }
+    for (int i = 0; i < t->n && sticky_failed(); i++)
+        t->out[i] = NULL;
+    return sticky_failed() ? DET_ESTATE : 0;
+}
+
+static bool are_targets(const struct targets *t)
+{
+    for (int i = 0; i < t->n && !sticky_failed(); i++) {
+        if (!t->in || !t->in[i])
+            det_raise(DET_EINVAL, "det_grad_of: input %d is NULL", i);
+        else if (!det_has_requires_grad(t->in[i]))
+            det_raise(DET_ESTATE, "det_grad_of: input %d %s does not require a gradient", i,
+                      TENSOR_TEXT(t->in[i]));
+    }
+    return !sticky_failed();
+}
+
+int det_grad_of_with(det_tensor *result, det_tensor *const *inputs, int n, det_tensor **out,
+                     det_grad_opts opts)
+{
+    struct tape *tape = tape_get();
+    struct targets t = {inputs, out, out ? n : 0};
+    for (int i = 0; i < t.n; i++)
+        out[i] = NULL;
+    if (!depends("det_grad_of", result) || !are_targets(&t)) return DET_ESTATE;
+    tensor_finish(result);
+    det_tensor *g = sticky_failed() ? NULL : first_grad(tape, result, opts.grad);
+    if (!g) return DET_ESTATE;
+    int last = result->node ? result->node->index : -1;
+    struct kept_grads kept = {0};
+    for (int i = 0; i < t.n; i++)
+        if (!inputs[i]->node) keep_grad(&kept, inputs[i]);
+    if (!result->node) keep_grad(&kept, result);
+    bool *wanted = narrow(tape, &t, last);
+    walk_from(tape, result, g, opts.retain_graph, &t);
+    widen(tape, &t, last, wanted);
+    if (tape->has_hooks) run_leaf_hooks(&kept);
+    take_leaves(&t);
+    restore_grads(&kept, true);
+    return give_targets(tape, &t, opts.allow_unused);
 }
 
 // --- leaves
@@ -268,7 +414,7 @@ det_tensor *det_requires_grad(det_tensor *t, bool on)
     }
     if (t->node)
         det_raise(DET_ESTATE, "det_requires_grad: %s is not a leaf", TENSOR_TEXT(t));
-    else if (on && !dtype_is_float((det_dtype)t->dtype))
+    else if (on && (!dtype_is_float((det_dtype)t->dtype) || dtype_is_stored((det_dtype)t->dtype)))
         det_raise(DET_EDTYPE, "det_requires_grad: %s tensors have no gradient",
                   det_dtype_name((det_dtype)t->dtype));
     else

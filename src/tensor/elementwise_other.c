@@ -3,6 +3,8 @@
 // types of training.
 #include "tensor/elementwise.h"
 
+#include "base/f16.h"
+
 // Complexity is counted after the macros of loops.h are expanded.
 // NOLINTBEGIN(readability-function-cognitive-complexity)
 
@@ -24,6 +26,14 @@
 #define SIN sin
 #define COS cos
 #define TAN tan
+#define ASIN asin
+#define ACOS acos
+#define ATAN atan
+#define SINH sinh
+#define COSH cosh
+#define ASINH asinh
+#define ACOSH acosh
+#define ATANH atanh
 #define POW pow
 #define FMOD fmod
 #define ATAN2 atan2
@@ -34,6 +44,8 @@
 #define REMAINDER remainder_f64
 #define SOFTPLUS(x) SOFTPLUS_OF(EXP, LOG1P, ABS, x)
 #define INT_BINARY(name, value)
+#define BITWISE(name, value)
+#define SHIFT(name, value)
 
 REMAINDER_FUNCTION(remainder_f64, double, fmod)
 
@@ -72,14 +84,31 @@ AXPY(axpy_i64, int64_t)
 AXPY(axpy_i32, int32_t)
 AXPY(axpy_u8, uint8_t)
 
+static void axpy_f16(int64_t n, void *const *p, const int64_t *stride, const double *arg)
+{
+    const float a = (float)arg[0];
+    char *out = p[0];
+    const char *in = p[1];
+    for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1]) {
+        uint16_t *o = (uint16_t *)out;
+        *o = f32_to_f16(f16_to_f32(*o) + a * f16_to_f32(*(const uint16_t *)in));
+    }
+}
+
 // --- integers and bool
 
 #undef T
 #undef INT_BINARY
+#undef BITWISE
+#undef SHIFT
 #define FLOAT_BINARY(name, value)
 #define WRAPPED(a, op, b) ((uint64_t)(a)op(uint64_t)(b)) // defined, unlike that of signed ones
 #define INT_FMOD(a, b) ((b) == 0 || (b) == -1 ? 0 : (a) % (b)) // the smallest number % -1 traps
 REMAINDER_FUNCTION(remainder_i64, int64_t, INT_FMOD)
+// By the type's own bits; beyond them nothing is left but zeros, or copies of the sign.
+#define SHIFT_OUT(b) ((b) < 0 || (uint64_t)(b) >= 8 * sizeof(T))
+#define SHIFT_LEFT(a, b) (SHIFT_OUT(b) ? 0 : (uint64_t)(a) << (b))
+#define SHIFT_RIGHT(a, b) ((a) >> (SHIFT_OUT(b) ? 8 * sizeof(T) - 1 : (uint64_t)(b)))
 #define INT_POW(a, b) (T) int_pow((int64_t)(a), (int64_t)(b))
 
 static int64_t int_pow(int64_t base, int64_t exponent)
@@ -108,6 +137,8 @@ static int64_t int_pow(int64_t base, int64_t exponent)
 #define COMPARE_INT(name, value) EW_LOOP2(name, uint8_t, T, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value)
 #define BINARY(name, value) BINARY_INT(INT_NAME(name), value)
 #define INT_BINARY(name, value) BINARY_INT(INT_NAME(name), value)
+#define BITWISE INT_BINARY
+#define SHIFT INT_BINARY
 #define COMPARE(name, value) COMPARE_INT(INT_NAME(name), value)
 
 #define T int64_t
@@ -142,45 +173,39 @@ INT_KERNELS(u8, uint8_t)
     ((double)(v) >= 0x1p63 ? INT64_MAX : (double)(v) > -0x1p63 ? (int64_t)(v) : SATURATE_LOW(v))
 #define SATURATE_LOW(v) ((v) < 0 ? INT64_MIN : 0)
 #define TO_I32(v) (int32_t)(uint32_t)(uint64_t)TO_I64(v)
+#define TO_I16(v) (int16_t)(uint16_t)(uint64_t)TO_I64(v)
 #define TO_U8(v) (uint8_t)(uint64_t) TO_I64(v)
-#define INT_AS_IS(v) (v)
+#define TO_I8(v) (int8_t)(uint8_t)(uint64_t)TO_I64(v)
+#define TO_F16(v) f32_to_f16((float)(v))
+// Integers wrap around: nothing of them has to be looked at.
+#define INT_TO_I64(v) (v)
 #define INT_TO_I32(v) (int32_t)(uint32_t)(uint64_t)(v)
+#define INT_TO_I16(v) (int16_t)(uint16_t)(uint64_t)(v)
 #define INT_TO_U8(v) (uint8_t)(uint64_t)(v)
-#define BF_TO_F32(v) bf16_to_f32(v)
-#define BF_TO_F64(v) (double)bf16_to_f32(v)
-#define BF_TO_BOOL(v) (bf16_to_f32(v) != 0)
-#define BF_TO_I64(v) TO_I64(bf16_to_f32(v))
-#define BF_TO_I32(v) TO_I32(bf16_to_f32(v))
-#define BF_TO_U8(v) TO_U8(bf16_to_f32(v))
+#define INT_TO_I8(v) (int8_t)(uint8_t)(uint64_t)(v)
 
-#define CASTS_FROM_FLOAT(from, TI)                  \
-    CAST(cast_##from##_f32, float, TI, TO_F32)      \
-    CAST(cast_##from##_f64, double, TI, TO_F64)     \
-    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16) \
-    CAST(cast_##from##_i64, int64_t, TI, TO_I64)    \
-    CAST(cast_##from##_i32, int32_t, TI, TO_I32)    \
-    CAST(cast_##from##_u8, uint8_t, TI, TO_U8)      \
-    CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
-#define CASTS_FROM_INT(from, TI)                     \
-    CAST(cast_##from##_f32, float, TI, TO_F32)       \
-    CAST(cast_##from##_f64, double, TI, TO_F64)      \
-    CAST(cast_##from##_bf16, uint16_t, TI, TO_BF16)  \
-    CAST(cast_##from##_i64, int64_t, TI, INT_AS_IS)  \
-    CAST(cast_##from##_i32, int32_t, TI, INT_TO_I32) \
-    CAST(cast_##from##_u8, uint8_t, TI, INT_TO_U8)   \
-    CAST(cast_##from##_bool, uint8_t, TI, TO_BOOL)
-CASTS_FROM_FLOAT(f32, float)
-CASTS_FROM_FLOAT(f64, double)
-CASTS_FROM_INT(i64, int64_t)
-CASTS_FROM_INT(i32, int32_t)
-CASTS_FROM_INT(u8, uint8_t)
-CAST(cast_bf16_f32, float, uint16_t, BF_TO_F32)
-CAST(cast_bf16_f64, double, uint16_t, BF_TO_F64)
-CAST(cast_bf16_bf16, uint16_t, uint16_t, AS_IS)
-CAST(cast_bf16_i64, int64_t, uint16_t, BF_TO_I64)
-CAST(cast_bf16_i32, int32_t, uint16_t, BF_TO_I32)
-CAST(cast_bf16_u8, uint8_t, uint16_t, BF_TO_U8)
-CAST(cast_bf16_bool, uint8_t, uint16_t, BF_TO_BOOL)
+// From one type to all: LOAD makes a number of an element, TO begins the names of the conversions to
+// integers.
+#define CASTS(from, TI, LOAD, TO)                         \
+    CAST(cast_##from##_f32, float, TI, LOAD, TO_F32)      \
+    CAST(cast_##from##_f64, double, TI, LOAD, TO_F64)     \
+    CAST(cast_##from##_bf16, uint16_t, TI, LOAD, TO_BF16) \
+    CAST(cast_##from##_i64, int64_t, TI, LOAD, TO##I64)   \
+    CAST(cast_##from##_i32, int32_t, TI, LOAD, TO##I32)   \
+    CAST(cast_##from##_u8, uint8_t, TI, LOAD, TO##U8)     \
+    CAST(cast_##from##_bool, uint8_t, TI, LOAD, TO_BOOL)  \
+    CAST(cast_##from##_f16, uint16_t, TI, LOAD, TO_F16)   \
+    CAST(cast_##from##_i16, int16_t, TI, LOAD, TO##I16)   \
+    CAST(cast_##from##_i8, int8_t, TI, LOAD, TO##I8)
+CASTS(f32, float, AS_IS, TO_)
+CASTS(f64, double, AS_IS, TO_)
+CASTS(bf16, uint16_t, bf16_to_f32, TO_)
+CASTS(f16, uint16_t, f16_to_f32, TO_)
+CASTS(i64, int64_t, AS_IS, INT_TO_)
+CASTS(i32, int32_t, AS_IS, INT_TO_)
+CASTS(i16, int16_t, AS_IS, INT_TO_)
+CASTS(u8, uint8_t, AS_IS, INT_TO_)
+CASTS(i8, int8_t, AS_IS, INT_TO_)
 
 #define WHERE(fn, type)                                                                 \
     static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg) \
@@ -205,6 +230,8 @@ WHERE(where_64, uint64_t)
 #undef BINARY
 #undef FLOAT_BINARY
 #undef INT_BINARY
+#undef BITWISE
+#undef SHIFT
 #undef COMPARE
 
 static const ew_fn unary_f64[N_UNARY] = {
@@ -257,6 +284,8 @@ static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
 #define COMPARE(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name), BOOL_ROW(name)},
 #define FLOAT_BINARY(name, value)
 #define INT_BINARY(name, value) [BINARY_##name] = {F64_ROW(name), INT_ROW2(name)},
+#define BITWISE(name, value) [BINARY_##name] = {INT_ROW2(name), BOOL_ROW(name)},
+#define SHIFT(name, value) [BINARY_##name] = {INT_ROW2(name)},
 #include "tensor/kernels/binary.def"
     [BINARY_div] = {F64_ROW(div)},
     [BINARY_atan2] = {F64_ROW(atan2)},
@@ -264,15 +293,19 @@ static const ew_fn binary_table[N_BINARY][DET_N_DTYPES] = {
     [BINARY_mul][DET_BOOL] = logical_and2_u8,
 };
 
-#define CAST_ROW(from)                                                               \
-    {                                                                                \
-        cast_##from##_f32, cast_##from##_f64, cast_##from##_bf16, cast_##from##_i64, \
-            cast_##from##_i32, cast_##from##_u8, cast_##from##_bool                  \
+#define CAST_ROW(from)                                                  \
+    {                                                                   \
+        [DET_F32] = cast_##from##_f32, [DET_F64] = cast_##from##_f64,   \
+        [DET_BF16] = cast_##from##_bf16, [DET_I64] = cast_##from##_i64, \
+        [DET_I32] = cast_##from##_i32, [DET_U8] = cast_##from##_u8,     \
+        [DET_BOOL] = cast_##from##_bool, [DET_F16] = cast_##from##_f16, \
+        [DET_I16] = cast_##from##_i16, [DET_I8] = cast_##from##_i8      \
     }
 static const ew_fn cast_table[DET_N_DTYPES][DET_N_DTYPES] = {
     [DET_F32] = CAST_ROW(f32), [DET_F64] = CAST_ROW(f64), [DET_BF16] = CAST_ROW(bf16),
     [DET_I64] = CAST_ROW(i64), [DET_I32] = CAST_ROW(i32), [DET_U8] = CAST_ROW(u8),
-    [DET_BOOL] = CAST_ROW(u8),
+    [DET_BOOL] = CAST_ROW(u8), [DET_F16] = CAST_ROW(f16), [DET_I16] = CAST_ROW(i16),
+    [DET_I8] = CAST_ROW(i8),
 };
 
 // The processor's own loop if it has one, else the portable one.
@@ -317,7 +350,7 @@ ew_fn ew_axpy(det_dtype dtype)
 {
     static const ew_fn table[DET_N_DTYPES] = {
         [DET_F64] = axpy_f64, [DET_I64] = axpy_i64, [DET_I32] = axpy_i32,
-        [DET_U8] = axpy_u8,   [DET_BOOL] = axpy_u8,
+        [DET_U8] = axpy_u8,   [DET_BOOL] = axpy_u8, [DET_F16] = axpy_f16,
     };
     ew_fn fn = kernels->axpy(dtype);
     return fn ? fn : table[dtype];

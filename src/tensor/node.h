@@ -27,11 +27,13 @@ struct det_tensor {
     bool requires_grad; // a gradient is wanted for it or through it
     bool grad_valid;    // leaf: grad holds a gradient
     bool on_tape;       // a scope owns one reference
+    bool leads;         // while det_grad_of looks for it: to something that was asked for
     int64_t numel;
     void *data;              // first element; NULL until the node has run
     struct storage *storage; // NULL until then
     struct node *node;       // what made it; NULL for a leaf
     det_tensor *grad;
+    struct hook *hooks; // what looks at its gradient, in the order of calls
     int64_t shape[DET_MAX_DIMS], stride[DET_MAX_DIMS]; // ndim of each; strides in elements
 };
 
@@ -95,6 +97,7 @@ enum op_flags {
     OP_F32 = 16,     // under autocast: bf16 inputs are converted to f32
     OP_RANDOM = 32,  // takes a number of the random stream
     OP_NUMBERS = 64, // not for bool, converted or not
+    OP_STORED = 128, // for the types of dtype_is_stored() as well
 };
 
 enum { SAVES_OUT = 1 << 7 }; // in saves_for: output 0
@@ -272,6 +275,7 @@ struct tape {
     bool no_grad, autocast;
     bool has_merged;  // some node may be NODE_ABSORBED
     bool has_renewed; // some tensor got another history since the thread began
+    bool has_hooks;   // some tensor got a hook since then
     const struct origin *origin;
     det_rng_state rng;
     det_tensor *one; // the gradient that most backward passes start with; NULL until then
@@ -314,6 +318,30 @@ struct node *tensor_renew(det_tensor *t, const struct op *op, det_tensor *const 
 void view_renew(det_tensor *t);
 // Nodes from index `first` on are about to go: the tensors that they renewed lose their history.
 void forget_renewals(struct tape *tape, int first);
+
+// --- hooks: see hooks.c
+
+// A leaf whose gradient is put aside, so that a walk gathers another one.
+struct kept_grad {
+    det_tensor *t, *grad; // references
+    bool valid;
+};
+struct kept_grads {
+    struct kept_grad *v;
+    int n;
+};
+void keep_grad(struct kept_grads *kept, det_tensor *leaf); // once for each
+// Puts the leaves with hooks aside that nodes up to this one read.
+void keep_hooked(struct kept_grads *kept, const struct tape *tape, int last);
+// Runs the hooks on what the leaves have got, and adds it to what was put aside; or, discarding it,
+// only brings that back.
+void restore_grads(struct kept_grads *kept, bool discard);
+void run_leaf_hooks(const struct kept_grads *kept);
+// Runs the hooks of outputs of n on their gradients.
+void run_output_hooks(struct tape *tape, const struct node *n);
+void hooks_free(det_tensor *t);
+// Adds g to the gradient of t; takes the reference to g.
+void receive_grad(det_tensor *t, det_tensor *g);
 
 // --- allocator
 

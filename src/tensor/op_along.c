@@ -1,5 +1,5 @@
 // Unit op_along.c: operations along one dim: its largest and smallest elements (max_along, argmax,
-// topk), its order (sort) and its running sum (cumsum).
+// topk), the one at some place of its order (kthvalue, median), and its order (sort).
 //
 // Choosing and sorting are one thing: elements are turned into integers of the same order, and the
 // k smallest of those are found. It happens in f64 or i64, which hold every element exactly.
@@ -21,6 +21,8 @@ enum pick_flags {
     PICK_DROP = 2,    // the dim goes away unless keepdim
     PICK_ALL = 4,     // k is the size of the dim
     PICK_VALUES = 8,  // values and positions; else positions only
+    PICK_LAST = 16,   // the last of the k alone
+    PICK_MIDDLE = 32, // k is half of the size; a NaN comes before all others
 };
 
 struct pick_attr {
@@ -45,17 +47,20 @@ static int pick_infer_as(struct node *n, int flags)
     if (rc) return rc;
     int64_t size = x->ndim ? x->shape[d] : 1, shape[DET_MAX_DIMS];
     a->dim = d;
+    if ((flags & PICK_LAST) && x->dtype == DET_BOOL)
+        return node_fail(n, DET_EDTYPE, "not for bool");
     if (a->descending) flags |= PICK_LARGEST;
     if (flags & PICK_ALL) a->k = size;
-    if (flags & PICK_DROP) a->k = 1;
+    if (flags & PICK_MIDDLE) a->k = (size + 1) / 2;
+    if ((flags & PICK_DROP) && !(flags & PICK_LAST)) a->k = 1;
     a->flags = flags;
-    if (a->k < 0 || a->k > size)
+    if (a->k < !!(flags & PICK_DROP) || a->k > size)
         return node_fail(n, DET_EINVAL, "%lld elements of dim %d of %s", (long long)a->k, d,
                          TENSOR_TEXT(x));
     int ndim = 0;
     for (int i = 0; i < x->ndim; i++)
         if (i != d || !(flags & PICK_DROP) || a->keepdim)
-            shape[ndim++] = i == d ? a->k : x->shape[i];
+            shape[ndim++] = i != d ? x->shape[i] : flags & PICK_DROP ? 1 : a->k;
     if (flags & PICK_VALUES) rc = node_out(n, (det_dtype)x->dtype, shape, ndim);
     return rc ? rc : node_out(n, DET_I64, shape, ndim);
 }
@@ -80,7 +85,9 @@ static int64_t rank_of(const struct rows *x, det_dtype dtype, int64_t at, int fl
     int64_t order =
         dtype == DET_I64 ? ((const int64_t *)x->data)[at] : order_of(((const double *)x->data)[at]);
     // min_along shows NaN, as max_along does by nature; sort and topk leave it the largest
-    if ((flags & PICK_DROP) && dtype == DET_F64 && order == INT64_MAX) return INT64_MIN;
+    bool nan_first = (flags & PICK_DROP) && !(flags & PICK_LAST);
+    if ((nan_first || (flags & PICK_MIDDLE)) && dtype == DET_F64 && order == INT64_MAX)
+        return INT64_MIN;
     return flags & PICK_LARGEST ? ~order : order;
 }
 
@@ -137,6 +144,13 @@ static det_tensor undropped(const det_tensor *t, const det_tensor *x, int dim)
     return view;
 }
 
+// The first of the entries that are wanted.
+static const struct entry *chosen(const struct pick_attr *a, const struct entry *e)
+{
+    bool has_nan = (a->flags & PICK_MIDDLE) && e[0].rank == INT64_MIN;
+    return (a->flags & PICK_LAST) && !has_nan ? e + a->k - 1 : e;
+}
+
 static void put_row(const struct rows *x, det_dtype dtype, int64_t row, const struct entry *e,
                     const struct rows *values, const struct rows *indices)
 {
@@ -169,7 +183,7 @@ static int pick_forward(struct node *n)
     for (int64_t row = 0; !rc && row < in.n_rows; row++) {
         struct entry *e = entries->data, *spare = (struct entry *)((int64_t *)entries->data + room);
         pick_row(&in, dtype, row, a, e, spare);
-        put_row(&in, dtype, row, e, &values, &indices);
+        put_row(&in, dtype, row, chosen(a, e), &values, &indices);
     }
     tensor_release(entries);
     rows_done(&in);
@@ -244,6 +258,13 @@ PICK_ROW(sort, PICK_VALUES | PICK_ALL, pick_backward,
          "x:b[a,B]; dim=1; x.sort(dim=1, stable=True)",
          "x:f[2,100]; dim=1; x.sort(dim=1, stable=True)", "x:f[0,3]; dim=0; x.sort(0)",
          "x:f[]; dim=0; x.sort(0)")
+PICK_ROW(kthvalue, PICK_VALUES | PICK_DROP | PICK_LAST, pick_backward,
+         "x:f[a,B,c]; dim=1 k=3; x.kthvalue(3, 1)",
+         "x:f[a,B]; dim=-1 k=1 keepdim=1; x.kthvalue(1, -1, keepdim=True)",
+         "x:f[40]; dim=0 k=40; x.kthvalue(40)", "x:f[]; dim=0 k=1; x.kthvalue(1)")
+PICK_ROW(median_along, PICK_VALUES | PICK_DROP | PICK_LAST | PICK_MIDDLE, pick_backward,
+         "x:f[a,B,c]; dim=1; x.median(1)", "x:f[a,B]; dim=-1 keepdim=1; x.median(-1, keepdim=True)",
+         "x:f[41]; dim=0; x.median(0)", "x:f[]; dim=0; x.median(0)")
 
 static det_tensor *pick_call(const struct op *op, det_tensor *x, struct pick_attr a,
                              det_tensor **indices)
@@ -285,84 +306,24 @@ det_tensor *det_sort(det_tensor *x, int dim, bool descending, det_tensor **indic
                      indices);
 }
 
-// --- running sums
-
-struct cumsum_attr {
-    int64_t dim;
-};
-
-static const struct attr_field cumsum_attrs[] = {
-    {"dim", ATTR_INT, offsetof(struct cumsum_attr, dim)}, {NULL, 0, 0}};
-
-static int cumsum_infer(struct node *n)
+det_tensor *det_kthvalue(det_tensor *x, int64_t k, int dim, bool keepdim, det_tensor **indices)
 {
-    const det_tensor *x = n->in[0];
-    struct cumsum_attr *a = NODE_ATTR(n, struct cumsum_attr);
-    int d, rc = node_dim(n, a->dim, x->ndim, &d);
-    if (rc) return rc;
-    a->dim = d;
-    bool is_float = dtype_is_float((det_dtype)x->dtype);
-    return node_out_like(n, is_float ? (det_dtype)x->dtype : DET_I64, x);
+    struct pick_attr a = {.dim = dim, .k = k, .keepdim = keepdim};
+    return pick_call(&op_kthvalue, x, a, indices);
 }
 
-// Element i of a row, counted from its end when reversed.
-static int64_t scan_at(const struct rows *r, int64_t row, int64_t i, bool reversed)
+det_tensor *det_median_along(det_tensor *x, int dim, bool keepdim, det_tensor **indices)
 {
-    return row * r->n + (reversed ? r->n - 1 - i : i);
+    return pick_call(&op_median_along, x, (struct pick_attr){.dim = dim, .keepdim = keepdim},
+                     indices);
 }
 
-static int scan(det_tensor *x, det_tensor *out, int dim, bool reversed)
+// As torch: all elements that are the median share its gradient.
+det_tensor *det_median(det_tensor *x)
 {
-    det_dtype dtype = work_type(x);
-    struct rows from = {0}, to = {0};
-    int rc = rows_read(&from, x, dim, dtype);
-    if (!rc) rc = rows_write(&to, out, dim, dtype);
-    for (int64_t row = 0; !rc && row < from.n_rows; row++) {
-        double sum = 0;
-        uint64_t int_sum = 0;
-        for (int64_t i = 0; i < from.n; i++) {
-            int64_t at = scan_at(&from, row, i, reversed);
-            if (dtype == DET_F64)
-                ((double *)to.data)[at] = sum += ((const double *)from.data)[at];
-            else
-                ((uint64_t *)to.data)[at] = int_sum += ((const uint64_t *)from.data)[at];
-        }
-    }
-    rows_done(&from);
-    rows_done(&to);
-    return rc;
-}
-
-static int cumsum_forward(struct node *n)
-{
-    return scan(n->in[0], n->out[0], (int)NODE_ATTR(n, struct cumsum_attr)->dim, false);
-}
-
-static int cumsum_backward(struct node *n)
-{
-    det_tensor *gx = tensor_new_like(n->in[0]);
-    if (!gx) return DET_ENOMEM;
-    int rc = scan(out_grad(n, 0), gx, (int)NODE_ATTR(n, struct cumsum_attr)->dim, true);
-    give_grad(n, 0, gx);
-    return rc;
-}
-
-static const char *const cumsum_cases[] = {
-    "x:f[a,B,c]; dim=1; x.cumsum(1)", "x:f[a,B]; dim=-1; x.cumsum(-1)",
-    "x:f[A,b]; dim=0; x.cumsum(0)",   "x:i9[a,B]; dim=1; x.cumsum(1)",
-    "x:b[a,B]; dim=1; x.cumsum(1)",   "x:n[a,B]; dim=1; x.cumsum(1)",
-    "x:f[]; dim=0; x.cumsum(0)",      NULL};
-const struct op op_cumsum = {.name = "cumsum",
-                             .min_in = 1,
-                             .max_in = 1,
-                             .infer = cumsum_infer,
-                             .forward = cumsum_forward,
-                             .backward = cumsum_backward,
-                             .attrs = cumsum_attrs,
-                             .cases = cumsum_cases};
-
-det_tensor *det_cumsum(det_tensor *x, int dim)
-{
-    struct cumsum_attr a = {.dim = dim};
-    return OP_APPLY(&op_cumsum, a, x);
+    det_tensor *flat = det_flatten(x, 0, -1);
+    det_tensor *middle = det_median_along(det_detach(flat), 0, false, NULL);
+    if (!middle || !dtype_is_float((det_dtype)x->dtype) || !det_has_requires_grad(x)) return middle;
+    det_tensor *same = isnan(det_item(middle)) ? det_isnan(flat) : det_eq(flat, middle);
+    return det_max(det_masked_select(flat, same));
 }

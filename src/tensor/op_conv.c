@@ -383,20 +383,6 @@ det_tensor *det_conv2d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_con
     return without_batch(x, 4, convolved(attr_of(&o), with_batch(x, 4), w, b));
 }
 
-det_tensor *det_conv1d_with(det_tensor *x, det_tensor *w, det_tensor *b, det_conv_opts o)
-{
-    if (x && x->ndim != 3 && x->ndim != 2 && !sticky_failed())
-        det_raise(DET_ESHAPE, "conv1d: input is %s, wants (N, C, L) or (C, L)", TENSOR_TEXT(x));
-    if (w && w->ndim != 3 && !sticky_failed())
-        det_raise(DET_ESHAPE, "conv1d: weight is %s, wants (OC, C, K)", TENSOR_TEXT(w));
-    struct conv_attr a = {.stride = {1, o.stride[0]},
-                          .padding = {0, o.padding[0]},
-                          .dilation = {1, o.dilation[0]},
-                          .groups = o.groups};
-    det_tensor *x4 = det_unsqueeze(with_batch(x, 3), 2), *w4 = det_unsqueeze(w, 2);
-    return without_batch(x, 3, det_squeeze(convolved(a, x4, w4, b), 2));
-}
-
 // --- conv_transpose2d: the gradient of a convolution, used forwards
 
 // The convolution whose gradient it is: its input is our result.

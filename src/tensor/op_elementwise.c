@@ -53,6 +53,7 @@ static int unary_backward_as(struct node *n, enum unary_id id, enum unary_saves 
 #define UNARY_INPUT_f "x:f[a,b,c]"
 #define UNARY_INPUT_p "x:p[a,b,c]"
 #define UNARY_INPUT_u "x:u[a,b,c]"
+#define UNARY_INPUT_o "x:o[a,b,c]"
 #define UNARY_INPUT_d "x:d[a,b,c]"
 #define UNARY(fn, test, torch, saved, value, grad)                                              \
     static int fn##_forward(struct node *n)                                                     \
@@ -124,6 +125,14 @@ UNARY_PUBLIC(reciprocal)
 UNARY_PUBLIC(sin)
 UNARY_PUBLIC(cos)
 UNARY_PUBLIC(tan)
+UNARY_PUBLIC(asin)
+UNARY_PUBLIC(acos)
+UNARY_PUBLIC(atan)
+UNARY_PUBLIC(sinh)
+UNARY_PUBLIC(cosh)
+UNARY_PUBLIC(asinh)
+UNARY_PUBLIC(acosh)
+UNARY_PUBLIC(atanh)
 UNARY_PUBLIC(tanh)
 UNARY_PUBLIC(sigmoid)
 UNARY_PUBLIC(erf)
@@ -491,6 +500,16 @@ BINARY_ROW(logical_or, OP_PROMOTE, compare_infer, 0, 0, NULL,
            "x:i2[a,b] y:i2[b]; ; torch.logical_or(x, y)")
 BINARY_ROW(logical_xor, OP_PROMOTE, compare_infer, 0, 0, NULL,
            "x:i2[a,b] y:i2[b]; ; torch.logical_xor(x, y)")
+BINARY_ROW(bitwise_and, OP_PROMOTE, binary_infer, 0, 0, NULL,
+           "x:i9[a,b] y:i9[b]; ; torch.bitwise_and(x, y)")
+BINARY_ROW(bitwise_or, OP_PROMOTE, binary_infer, 0, 0, NULL,
+           "x:i9[a,b] y:i9[b]; ; torch.bitwise_or(x, y)")
+BINARY_ROW(bitwise_xor, OP_PROMOTE, binary_infer, 0, 0, NULL,
+           "x:i9[a,b] y:i9[b]; ; torch.bitwise_xor(x, y)")
+BINARY_ROW(bitwise_left_shift, OP_PROMOTE, binary_infer, 0, 0, NULL,
+           "x:i9[a,b] y:i9[b]; ; torch.bitwise_left_shift(x, y)")
+BINARY_ROW(bitwise_right_shift, OP_PROMOTE, binary_infer, 0, 0, NULL,
+           "x:i9[a,b] y:i9[b]; ; torch.bitwise_right_shift(x, y)")
 
 // A number as the second argument: the type of a decides, except that a fraction, or what no
 // integer can hold, makes floats of integers.
@@ -541,6 +560,18 @@ SCALAR_BY_TENSOR(ge)
 SCALAR_BY_TENSOR(logical_and)
 SCALAR_BY_TENSOR(logical_or)
 SCALAR_BY_TENSOR(logical_xor)
+SCALAR_BY_TENSOR(bitwise_and)
+SCALAR_BY_TENSOR(bitwise_or)
+SCALAR_BY_TENSOR(bitwise_xor)
+SCALAR_BY_TENSOR(bitwise_left_shift)
+SCALAR_BY_TENSOR(bitwise_right_shift)
+
+// -1 has all bits set; of a bool there is one.
+det_tensor *det_bitwise_not(det_tensor *x)
+{
+    if (x && x->dtype == DET_BOOL) return det_logical_not(x);
+    return det_bitwise_xor_scalar(x, x && x->dtype == DET_U8 ? UINT8_MAX : -1);
+}
 
 det_tensor *det_div_scalar(det_tensor *a, double b)
 {
@@ -664,6 +695,7 @@ static const char *const to_cases[] = {"x:f[a,b]; dtype=1; x.double()",
 const struct op op_to = {.name = "to",
                          .min_in = 1,
                          .max_in = 1,
+                         .flags = OP_STORED,
                          .infer = to_infer,
                          .forward = copy_forward,
                          .backward = copy_backward,
@@ -691,6 +723,7 @@ static const char *const clone_cases[] = {"x:f[a,b,c]; ; x.clone()", NULL};
 const struct op op_clone = {.name = "clone",
                             .min_in = 1,
                             .max_in = 1,
+                            .flags = OP_STORED,
                             .infer = clone_infer,
                             .forward = copy_forward,
                             .backward = copy_backward,
@@ -700,6 +733,7 @@ static const char *const contiguous_cases[] = {"x:f[a,b,c]; ; x.contiguous()", N
 const struct op op_contiguous = {.name = "contiguous",
                                  .min_in = 1,
                                  .max_in = 1,
+                                 .flags = OP_STORED,
                                  .infer = contiguous_infer,
                                  .forward = copy_forward,
                                  .backward = copy_backward,

@@ -19,7 +19,7 @@ static int want_index(const struct node *n, int i)
                      det_dtype_name((det_dtype)n->in[i]->dtype));
 }
 
-static int check_range(const struct node *n, const int64_t *index, int64_t count, int64_t size)
+int check_index_range(const struct node *n, const int64_t *index, int64_t count, int64_t size)
 {
     for (int64_t i = 0; i < count; i++)
         if (index[i] < 0 || index[i] >= size)
@@ -96,7 +96,8 @@ static void describe(struct select_job *j, const det_tensor *x, int dim, const d
 static int select_forward(struct node *n, det_tensor *x, int dim, det_tensor *index)
 {
     det_tensor *rows = tensor_row_major(x), *list = tensor_row_major(index);
-    int rc = rows && list ? check_range(n, list->data, list->numel, x->shape[dim]) : DET_ENOMEM;
+    int rc =
+        rows && list ? check_index_range(n, list->data, list->numel, x->shape[dim]) : DET_ENOMEM;
     if (!rc && n->out[0]->numel) {
         struct select_job j;
         describe(&j, x, dim, list);
@@ -170,6 +171,7 @@ static const char *const index_select_cases[] = {"x:f[a,B,c] i:iB[7]; dim=1; x.i
 const struct op op_index_select = {.name = "index_select",
                                    .min_in = 2,
                                    .max_in = 2,
+                                   .flags = OP_STORED,
                                    .saves_in = 2,
                                    .infer = index_select_infer,
                                    .forward = index_select_forward,
@@ -291,7 +293,7 @@ static int gather_into(const struct node *n, det_tensor *x, det_tensor *index, i
     det_tensor view = cut(x, index, dim);
     struct rows from = {0}, at = {0}, to = {0};
     int rc = rows_read(&at, index, dim, DET_I64);
-    if (!rc) rc = check_range(n, at.data, at.n_rows * at.n, x->ndim ? x->shape[dim] : 1);
+    if (!rc) rc = check_index_range(n, at.data, at.n_rows * at.n, x->ndim ? x->shape[dim] : 1);
     if (!rc) rc = rows_read(&from, &view, dim, dtype);
     if (!rc) rc = rows_write(&to, out, dim, dtype);
     if (!rc) gather_rows(&from, &at, &to, dtype_size(dtype));
@@ -309,7 +311,7 @@ static int scatter_into(const struct node *n, det_tensor *out, det_tensor *index
     det_tensor view = cut(out, index, dim), src_view = cut(src, index, -1);
     struct rows to = {0}, at = {0}, from = {0};
     int rc = rows_read(&at, index, dim, DET_I64);
-    if (!rc) rc = check_range(n, at.data, at.n_rows * at.n, out->ndim ? out->shape[dim] : 1);
+    if (!rc) rc = check_index_range(n, at.data, at.n_rows * at.n, out->ndim ? out->shape[dim] : 1);
     if (!rc) rc = rows_read(&from, &src_view, dim, dtype);
     if (!rc) rc = rows_update(&to, &view, dim, dtype);
     for (int64_t i = 0; !rc && i < at.n_rows * at.n; i++) {
@@ -445,7 +447,7 @@ static int one_hot_forward(struct node *n)
     det_tensor *index = tensor_row_major(n->in[0]);
     if (!index) return DET_ENOMEM;
     const int64_t *at = index->data;
-    int rc = check_range(n, at, index->numel, n_classes);
+    int rc = check_index_range(n, at, index->numel, n_classes);
     memset(out, 0, n->out[0]->storage->n_bytes);
     for (int64_t i = 0; !rc && i < index->numel; i++)
         out[i * n_classes + at[i]] = 1;

@@ -103,7 +103,7 @@ static const char *const concat_cases[] = {
 const struct op op_concat = {.name = "concat",
                              .min_in = 1,
                              .max_in = MAX_JOINED,
-                             .flags = OP_PROMOTE,
+                             .flags = OP_PROMOTE | OP_STORED,
                              .infer = concat_infer,
                              .forward = concat_forward,
                              .backward = concat_backward,

@@ -2,7 +2,7 @@
 // other operations. Adding one of the first kind is one line in kernels/losses.def and one row
 // here. Losses of classes are in op_nll.c.
 #include "tensor/elementwise.h"
-#include "tensor/ops.h"
+#include "tensor/op_loss.h"
 #include "tensor/reduce.h"
 #include "tensor/share.h"
 
@@ -355,7 +355,7 @@ static det_tensor *loss_call(const struct op *op, det_tensor *x, det_tensor *t,
     return OP_APPLY(op, a, x, t);
 }
 
-static det_tensor *reduced(det_tensor *each, det_reduction r)
+det_tensor *loss_reduced(det_tensor *each, det_reduction r)
 {
     if (r == DET_REDUCTION_NONE) return each;
     return r == DET_REDUCTION_SUM ? det_sum(each) : det_mean(each);
@@ -369,7 +369,7 @@ det_tensor *det_mse_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 det_tensor *det_l1_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
 {
     bool integers = x && t && !dtype_is_float(common_type((det_tensor *const[]){x, t}, 2));
-    if (integers) return reduced(det_abs(det_sub(x, t)), o.reduction);
+    if (integers) return loss_reduced(det_abs(det_sub(x, t)), o.reduction);
     return loss_call(&op_l1_loss, x, t, &o, 0);
 }
 
@@ -400,11 +400,10 @@ static bool weight_fits(const char *loss, const char *name, const det_tensor *w,
 
 static det_tensor *weighted(det_tensor *each, const det_loss_opts *o)
 {
-    return reduced(o->weight ? det_mul(each, o->weight) : each, o->reduction);
+    return loss_reduced(o->weight ? det_mul(each, o->weight) : each, o->reduction);
 }
 
-// Losses compute in f32 under autocast, as rows with OP_F32 do.
-static det_tensor *as_loss_input(det_tensor *x)
+det_tensor *as_loss_input(det_tensor *x)
 {
     return x && x->dtype == DET_BF16 && det_autocast() ? det_to(x, DET_F32) : x;
 }
@@ -455,7 +454,7 @@ det_tensor *det_kl_div_loss_with(det_tensor *x, det_tensor *t, det_loss_opts o)
     return det_div_scalar(loss_call(op, x, t, &o, 0), batch);
 }
 
-static det_tensor *at_least_zero(det_tensor *x)
+det_tensor *at_least_zero(det_tensor *x)
 {
     return det_clamp(x, 0, INFINITY);
 }
@@ -469,7 +468,7 @@ det_tensor *det_hinge_embedding_loss_with(det_tensor *x, det_tensor *t, det_loss
     det_tensor *zero = det_full(det_dtype_of(x), DET_SCALAR, 0);
     det_tensor *far = at_least_zero(det_add_scalar(det_neg(x), margin));
     det_tensor *negatives = det_where(det_ne_scalar(t, 1), far, zero);
-    return reduced(det_add(negatives, det_where(det_ne_scalar(t, -1), x, zero)), o.reduction);
+    return loss_reduced(det_add(negatives, det_where(det_ne_scalar(t, -1), x, zero)), o.reduction);
 }
 
 // max(0, margin - y (x1 - x2))
@@ -484,7 +483,7 @@ det_tensor *det_margin_ranking_loss_with(det_tensor *x1, det_tensor *x2, det_ten
     det_tensor *lead = det_mul(y, det_sub(as_loss_input(x1), as_loss_input(x2)));
     det_tensor *behind = det_neg(lead);
     if (behind && !dtype_is_float((det_dtype)behind->dtype)) behind = det_to(behind, DET_F32);
-    return reduced(at_least_zero(det_add_scalar(behind, o.margin)), o.reduction);
+    return loss_reduced(at_least_zero(det_add_scalar(behind, o.margin)), o.reduction);
 }
 
 static det_tensor *sum_of_squares(det_tensor *x)
@@ -510,7 +509,7 @@ det_tensor *det_cosine_embedding_loss_with(det_tensor *x1, det_tensor *x2, det_t
     det_tensor *zero = det_full(det_dtype_of(cos), DET_SCALAR, 0);
     det_tensor *near = det_where(det_eq_scalar(y, 1), det_add_scalar(det_neg(cos), 1), zero);
     det_tensor *far = at_least_zero(det_sub_scalar(cos, o.margin));
-    return reduced(det_add(near, det_where(det_eq_scalar(y, -1), far, zero)), o.reduction);
+    return loss_reduced(det_add(near, det_where(det_eq_scalar(y, -1), far, zero)), o.reduction);
 }
 
 static det_tensor *unit_vectors(det_tensor *x, int dim, double eps)

@@ -5,6 +5,7 @@
 #include "tensor/op_pool.h"
 
 #include "sys/pool.h"
+#include <math.h>
 #include "tensor/kernels/kernels.h"
 
 enum { POOL_AUX_WINNER, POOL_AUX_X }; // which pixel won; for bf16: x in f32
@@ -189,9 +190,33 @@ const struct op op_max_pool2d = {.name = "max_pool2d",
                                  .attrs = pool_attrs,
                                  .cases = max_pool2d_cases};
 
+// Windows with gaps are laid out. The result has the size that the whole window gives; what hangs
+// over, by ceil_mode, is padded too.
+static det_tensor *dilated_max_pool(det_tensor *x, const det_pool_opts *opts)
+{
+    struct image_windows w = {0};
+    int64_t size[2], pads[4];
+    det_pool_opts wide = *opts;
+    if (!pool_dilate(x, opts, &wide, size)) return NULL;
+    for (int d = 0; d < 2; d++) {
+        int64_t reach = (size[d] - 1) * wide.stride[d] + wide.kernel[d];
+        w.dilation[d] = MAX(opts->dilation[d], (int64_t)1);
+        w.kernel[d] = (wide.kernel[d] - 1) / w.dilation[d] + 1;
+        w.stride[d] = wide.stride[d];
+        pads[2 - 2 * d] = opts->padding[d];
+        pads[3 - 2 * d] = MAX(reach - x->shape[2 + d] - opts->padding[d], opts->padding[d]);
+    }
+    det_tensor *y = image_windows(det_pad(x, pads, 4, -INFINITY), &w, 0);
+    y = det_slice(det_slice(y, 2, 0, size[0], 1), 3, 0, size[1], 1);
+    return det_max_along(det_flatten(y, 4, 5), -1, false, NULL);
+}
+
 det_tensor *det_max_pool2d_with(det_tensor *x, det_pool_opts opts)
 {
-    return without_batch(x, 4, OP_APPLY(&op_max_pool2d, opts, with_batch(x, 4)));
+    det_tensor *batch = with_batch(x, 4);
+    bool has_gaps = opts.dilation[0] > 1 || opts.dilation[1] > 1;
+    if (has_gaps && batch) return without_batch(x, 4, dilated_max_pool(batch, &opts));
+    return without_batch(x, 4, OP_APPLY(&op_max_pool2d, opts, batch));
 }
 
 static bool windows_touch(const det_pool_opts *a) // side by side, without gaps or overlaps

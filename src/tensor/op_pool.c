@@ -68,11 +68,27 @@ int pool_out_size(struct node *n, int64_t out[2])
     return 0;
 }
 
+bool pool_dilate(det_tensor *x, const det_pool_opts *opts, det_pool_opts *wide, int64_t out[2])
+{
+    struct node n = {.op = &op_max_pool2d, .n_in = 1, .in = &x};
+    det_pool_opts *o = NODE_ATTR(&n, det_pool_opts);
+    *o = *opts;
+    pool_complete(o);
+    if (pool_check(&n, o)) return false;
+    for (int d = 0; d < 2; d++)
+        o->kernel[d] = MAX(o->dilation[d], (int64_t)1) * (o->kernel[d] - 1) + 1;
+    *wide = *o;
+    return !pool_out_size(&n, out);
+}
+
 // --- avg_pool2d
 
 static int avg_pool_infer(struct node *n)
 {
+    const int64_t *dilation = NODE_ATTR(n, det_pool_opts)->dilation;
     int64_t size[2];
+    if (dilation[0] > 1 || dilation[1] > 1)
+        return node_fail(n, DET_EINVAL, "dilation is for max_pool");
     int rc = pool_out_size(n, size);
     return rc ? rc : resample_infer(n, size[0], size[1], 1);
 }

@@ -4,8 +4,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/ops.h"
 
-// An output that shares the memory of input 0, starting offset elements into it.
-static int share_memory(struct node *n, int64_t offset)
+int view_share(struct node *n, int64_t offset)
 {
     det_tensor *in = n->in[0], *out = n->out[0];
     out->storage = in->storage;
@@ -16,7 +15,7 @@ static int share_memory(struct node *n, int64_t offset)
 
 static int view_forward(struct node *n)
 {
-    return share_memory(n, 0);
+    return view_share(n, 0);
 }
 
 // --- reshape
@@ -77,7 +76,7 @@ static const char *const reshape_cases[] = {"dense|x:f[a,b,c]; dims=a*b,c; x.res
 const struct op op_reshape = {.name = "reshape",
                               .min_in = 1,
                               .max_in = 1,
-                              .flags = OP_VIEW,
+                              .flags = OP_VIEW | OP_STORED,
                               .infer = reshape_infer,
                               .forward = view_forward,
                               .backward = reshape_backward,
@@ -254,7 +253,7 @@ static const char *const permute_cases[] = {"x:f[a,b,c]; dims=2,0,1; x.permute(2
 const struct op op_permute = {.name = "permute",
                               .min_in = 1,
                               .max_in = 1,
-                              .flags = OP_VIEW,
+                              .flags = OP_VIEW | OP_STORED,
                               .infer = permute_infer,
                               .forward = view_forward,
                               .backward = permute_backward,
@@ -333,7 +332,7 @@ static int slice_infer(struct node *n)
 static int slice_forward(struct node *n)
 {
     const struct slice_attr *a = NODE_ATTR(n, struct slice_attr);
-    return share_memory(n, a->start * n->in[0]->stride[a->dim]);
+    return view_share(n, a->start * n->in[0]->stride[a->dim]);
 }
 
 // Writes into the same slice of the input's gradient; what is outside gets zeros once.
@@ -363,7 +362,7 @@ static const char *const slice_cases[] = {"x:f[a,B,c]; dim=1 start=1 end=4 step=
 const struct op op_slice = {.name = "slice",
                             .min_in = 1,
                             .max_in = 1,
-                            .flags = OP_VIEW,
+                            .flags = OP_VIEW | OP_STORED,
                             .infer = slice_infer,
                             .forward = slice_forward,
                             .backward = slice_backward,
@@ -442,7 +441,7 @@ static const char *const expand_cases[] = {"x:f[a,1,c]; dims=a,5,c; x.expand(a,5
 const struct op op_expand = {.name = "expand",
                              .min_in = 1,
                              .max_in = 1,
-                             .flags = OP_VIEW,
+                             .flags = OP_VIEW | OP_STORED,
                              .infer = expand_infer,
                              .forward = view_forward,
                              .backward = expand_backward,
@@ -473,7 +472,7 @@ static const char *const detach_cases[] = {"x:f[a,b]; ; x.detach()", NULL};
 const struct op op_detach = {.name = "detach",
                              .min_in = 1,
                              .max_in = 1,
-                             .flags = OP_VIEW,
+                             .flags = OP_VIEW | OP_STORED,
                              .infer = detach_infer,
                              .forward = view_forward,
                              .cases = detach_cases};

@@ -218,6 +218,18 @@ static bool each_element_once(const struct write *w)
     return false;
 }
 
+// What adds or multiplies: not in the types for storage.
+static bool can_compute(const struct write *w)
+{
+    const det_tensor *stored = dtype_is_stored((det_dtype)w->to->dtype)                ? w->to
+                               : w->from && dtype_is_stored((det_dtype)w->from->dtype) ? w->from
+                                                                                       : NULL;
+    if (!stored) return true;
+    det_raise(DET_EDTYPE, "%s: %s is a type for storage; convert it (det_to)", w->function,
+              det_dtype_name((det_dtype)stored->dtype));
+    return false;
+}
+
 static void write_end(const struct write *w, struct write_attr a)
 {
     tensor_touch(w->to);
@@ -322,7 +334,7 @@ static bool add_in_type(det_tensor *t, det_tensor *other, double alpha, det_dtyp
 void det_add_(det_tensor *t, det_tensor *other, double alpha)
 {
     struct write w = {.function = "det_add_", .to = t, .from = other};
-    if (!write_begin(&w) || !source_fits(&w) || !each_element_once(&w)) return;
+    if (!write_begin(&w) || !source_fits(&w) || !can_compute(&w) || !each_element_once(&w)) return;
     det_dtype type = common_type((det_tensor *const[]){t, other}, 2);
     bool fraction = !dtype_is_float(type) && alpha != trunc(alpha);
     if (!result_fits(&w, fraction ? DET_F32 : type)) return;
@@ -336,7 +348,7 @@ void det_add_(det_tensor *t, det_tensor *other, double alpha)
 void det_mul_(det_tensor *t, double factor)
 {
     struct write w = {.function = "det_mul_", .to = t};
-    if (!write_begin(&w) || !each_element_once(&w)) return;
+    if (!write_begin(&w) || !can_compute(&w) || !each_element_once(&w)) return;
     if (dtype_is_float((det_dtype)t->dtype)) {
         ew_fn fn = ew_unary(UNARY_mul_scalar, (det_dtype)t->dtype);
         ew_run(fn, (det_tensor *const[]){t, t}, 2, (double[]){factor, 0});

@@ -175,6 +175,7 @@ void tensor_free(det_tensor *t)
 {
     tensor_release(t->grad);
     storage_unref(t->storage);
+    if (t->hooks) hooks_free(t);
     header_free(t);
 }
 

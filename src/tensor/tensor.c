@@ -12,7 +12,8 @@ size_t det_dtype_size(det_dtype dtype)
 
 const char *det_dtype_name(det_dtype dtype)
 {
-    static const char *const name[] = {"f32", "f64", "bf16", "i64", "i32", "u8", "bool"};
+    static const char *const name[] = {"f32", "f64",  "bf16", "i64", "i32",
+                                       "u8",  "bool", "f16",  "i16", "i8"};
     return (unsigned)dtype < DET_N_DTYPES ? name[dtype] : "unknown";
 }
 
@@ -250,6 +251,10 @@ bool dtype_holds(det_dtype dtype, double value)
         return value >= INT32_MIN && value <= INT32_MAX;
     case DET_U8:
         return fabs(value) <= UINT8_MAX; // negative ones wrap around, as in torch
+    case DET_I16:
+        return value >= INT16_MIN && value <= INT16_MAX;
+    case DET_I8:
+        return value >= INT8_MIN && value <= INT8_MAX;
     default:
         return true;
     }
@@ -316,6 +321,22 @@ det_tensor *det_arange(det_dtype dtype, double start, double end, double step)
     det_tensor *t = det_empty(DET_F64, DET_DIMS((int64_t)n));
     for (int64_t i = 0; t && i < t->numel; i++)
         ((double *)t->data)[i] = start + (double)i * step;
+    return det_to(t, dtype);
+}
+
+// From both ends, so that the last number is the end.
+det_tensor *det_linspace(det_dtype dtype, double start, double end, int64_t steps)
+{
+    if (dtype == DET_BOOL || steps < 0) {
+        det_raise(DET_EINVAL, "linspace: %lld numbers of type %s", (long long)steps,
+                  det_dtype_name(dtype));
+        return NULL;
+    }
+    det_tensor *t = det_empty(DET_F64, DET_DIMS(steps));
+    double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
+    for (int64_t i = 0; t && i < steps; i++)
+        ((double *)t->data)[i] = i < steps / 2 || steps == 1 ? start + step * (double)i
+                                                             : end - step * (double)(steps - 1 - i);
     return det_to(t, dtype);
 }
 

@@ -23,6 +23,12 @@ static inline bool dtype_is_float(det_dtype dtype)
 #undef DTYPE_IS_FLOAT
 }
 
+// Types that can be stored and converted; operations that compute refuse them.
+static inline bool dtype_is_stored(det_dtype dtype)
+{
+    return (1 << DET_F16 | 1 << DET_I16 | 1 << DET_I8) >> dtype & 1;
+}
+
 // Where an operation was called from: a chain of names, innermost first. Error messages show it as
 // a path ("encoder.0.fc1"). Embedded in modules, so it lives as long as they do.
 struct origin {

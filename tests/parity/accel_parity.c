@@ -44,8 +44,7 @@ int main(int argc, char **argv)
     if (argc > 2) stop_on(det_accel_load_checkpoint(t, argv[2], &err), &err);
     stop_on(det_accel_save_checkpoint(t, argv[1], &err), &err);
     stop_on(det_accel_evaluate(t, d, &err), &err);
-    printf("%.9g %.9g\n",
-           det_run_history_latest_metric(det_accel_run_history(t), "evaluation_loss"),
+    printf("%.9g %.9g\n", det_accel_history_latest(det_accel_run_history(t), "evaluation_loss"),
            det_optim_lr(det_accel_optimizer(t), 0));
     det_accel_free(t);
     det_dataset_free(d);

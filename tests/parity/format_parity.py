@@ -20,9 +20,10 @@ import torch
 
 PROGRAM, ROUNDS = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 100
 TYPES = {'f32': torch.float32, 'f64': torch.float64, 'bf16': torch.bfloat16, 'i64': torch.int64,
-         'i32': torch.int32, 'u8': torch.uint8, 'bool': torch.bool}
+         'i32': torch.int32, 'u8': torch.uint8, 'bool': torch.bool, 'f16': torch.float16, 'i16': torch.int16,
+         'i8': torch.int8}
 SAFE = {'F32': torch.float32, 'F64': torch.float64, 'BF16': torch.bfloat16, 'I64': torch.int64, 'I32': torch.int32,
-        'U8': torch.uint8, 'BOOL': torch.bool}
+        'U8': torch.uint8, 'BOOL': torch.bool, 'F16': torch.float16, 'I16': torch.int16, 'I8': torch.int8}
 complaints = []
 counts = collections.Counter()
 
@@ -281,7 +282,7 @@ def safe_read(path):
     return tensors, metadata
 
 
-SAFE_BYTES = {'F32': 4, 'F64': 8, 'BF16': 2, 'I64': 8, 'I32': 4, 'U8': 1, 'BOOL': 1}
+SAFE_BYTES = {'F32': 4, 'F64': 8, 'BF16': 2, 'I64': 8, 'I32': 4, 'U8': 1, 'BOOL': 1, 'F16': 2, 'I16': 2, 'I8': 1}
 
 
 def safetensors_round_trips(folder):
@@ -304,7 +305,7 @@ def npy_round_trips(folder):
     for seed in range(ROUNDS):
         rng = np.random.RandomState(seed)
         shape = [int(rng.choice([0, 1, 2, 3, 7])) for _ in range(rng.randint(6))]
-        dtype = ['<f4', '<f8', '|b1', '<i8', '<i4', '|u1'][rng.randint(6)]
+        dtype = rng.choice(['<f4', '<f8', '|b1', '<i8', '<i4', '|u1', '<f2', '<i2', '|i1'])
         a = np.asarray(rng.standard_normal(shape) * 100).astype(dtype, order='CF'[rng.randint(2)])
         with open(f'{folder}/a.npy', 'wb') as f:
             np.lib.format.write_array(f, a, version=[(1, 0), (2, 0), (3, 0)][seed % 3])
@@ -335,7 +336,7 @@ def refusals(folder):
         counts['refusals'] += 1
         if done.returncode != 1 or not all(w in message for w in words):
             complain(f'{name}: {done.returncode} {message!r}, expected {words}')
-    refuse('half.pth', lambda p: torch.save(torch.zeros(2).half(), p), 'EUNSUPPORTED', 'HalfStorage', 'half/data.pkl')
+    refuse('complex.pth', lambda p: torch.save(torch.zeros(2).cfloat(), p), 'EUNSUPPORTED', 'ComplexFloatStorage', 'complex/data.pkl')
     refuse('complex.pth', lambda p: torch.save(torch.zeros(2, dtype=torch.complex64), p), 'ComplexFloatStorage')
     refuse('old.pth', lambda p: torch.save({}, p, _use_new_zipfile_serialization=False), 'EUNSUPPORTED', '1.6')
     refuse('bare.pth', lambda p: pickle.dump({}, open(p, 'wb')), 'EUNSUPPORTED', 'pickle')
@@ -354,7 +355,7 @@ def refusals(folder):
     cyclic = []
     cyclic.append(cyclic)
     refuse('cycle.pth', lambda p: torch.save(cyclic, p), 'ELIMIT', 'nested')
-    refuse('f2.npy', lambda p: np.save(p, np.zeros(2, '<f2')), 'EUNSUPPORTED', '<f2')
+    refuse('c8.npy', lambda p: np.save(p, np.zeros(2, '<c8')), 'EUNSUPPORTED', '<c8')
     refuse('big-endian.npy', lambda p: np.save(p, np.zeros(2, '>f4')), 'EUNSUPPORTED', '>f4')
     refuse('record.npy', lambda p: np.save(p, np.zeros(2, [('a', '<f4')])), 'EUNSUPPORTED', 'structures')
     refuse('object.npy', lambda p: np.save(p, np.array([None])), 'EUNSUPPORTED', '|O')

@@ -234,7 +234,7 @@ static det_value *answer_module(const det_value *request)
     O(Adam_amsgrad, det_optim_adam(m, .lr = 0.02, .amsgrad = true, .maximize = true))               \
     O(AdamW, det_optim_adamw(m))                                                                    \
     O(AdamW_options, det_optim_adamw(m, .lr = 0.02, .weight_decay = 0.3, .amsgrad = true))          \
-    O(AdamW_no_decay, det_optim_adamw(m, .lr = 0.02, .no_weight_decay = true, .maximize = true))    \
+    O(AdamW_no_decay, det_optim_adamw(m, .lr = 0.02, .weight_decay = 0, .maximize = true))    \
     O(RMSprop, det_optim_rmsprop(m))                                                                \
     O(RMSprop_momentum, det_optim_rmsprop(m, .lr = 0.003, .momentum = 0.9, .weight_decay = 0.01))   \
     O(RMSprop_centered, det_optim_rmsprop(m, .centered = true, .alpha = 0.9, .maximize = true))     \
@@ -349,15 +349,15 @@ static double ten = 10;
     S(OneCycleLR_options, det_lr_one_cycle(opt, .max_lr = 0.3, .total_steps = 101, .pct_start = 0.4,  \
       .div_factor = 10, .final_div_factor = 100, .linear = true, .base_momentum = 0.7,                \
       .max_momentum = 0.9, .three_phase = true))                                                    \
-    S(OneCycleLR_plain, det_lr_one_cycle(opt, .max_lr = 0.3, .total_steps = 150, .no_cycle_momentum = true)) \
+    S(OneCycleLR_plain, det_lr_one_cycle(opt, .max_lr = 0.3, .total_steps = 150, .cycle_momentum = false)) \
     S(CyclicLR, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 11))             \
     S(CyclicLR_triangular2, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 8,   \
       .step_size_down = 5, .mode = DET_CYCLIC_TRIANGULAR2, .base_momentum = 0.6, .max_momentum = 0.8))     \
     S(CyclicLR_exp_range, det_lr_cyclic(opt, .base_lr = 0.01, .max_lr = 0.1, .step_size_up = 8,     \
-      .mode = DET_CYCLIC_EXP_RANGE, .gamma = 0.99, .no_cycle_momentum = true))                             \
+      .mode = DET_CYCLIC_EXP_RANGE, .gamma = 0.99, .cycle_momentum = false))                             \
     S(ReduceLROnPlateau, det_lr_plateau(opt, .factor = 0.5, .patience = 3, .cooldown = 2))          \
     S(ReduceLROnPlateau_options, det_lr_plateau(opt, .max = true, .threshold = 0.01, .abs_threshold = true, \
-      .patience = -1, .min_lr = 0.004, .eps = 0.001))
+      .patience = 0, .min_lr = 0.004, .eps = 0.001))
 // clang-format on
 
 #define SCHEDULE_MAKE(name, expression)                               \

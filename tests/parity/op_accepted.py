@@ -11,7 +11,7 @@ from op_stand_in import NORMS
 
 LOSSES = ('mse_loss l1_loss smooth_l1_loss huber_loss bce_loss bce_with_logits_loss kl_div_loss hinge_embedding_loss '
           'margin_ranking_loss cosine_embedding_loss').split()
-CONVOLUTIONS = ('conv1d', 'conv2d', 'conv_transpose2d', 'conv2d relu', 'conv2d max_pool2d', 'conv2d relu max_pool2d',
+CONVOLUTIONS = ('conv1d', 'conv2d', 'conv3d', 'conv_transpose1d', 'conv_transpose2d', 'conv2d relu', 'conv2d max_pool2d', 'conv2d relu max_pool2d',
                 'conv2d max_pool2d relu')
 POOLS = ('max_pool2d', 'avg_pool2d', 'adaptive_avg_pool2d', 'adaptive_max_pool2d', 'interpolate')
 RECURRENT = ('rnn_tanh', 'rnn_relu', 'gru', 'lstm')
@@ -95,6 +95,8 @@ ACCEPTED = [
     Accepted('large numbers that are nearly equal', ['group_norm'], 'values|gradient',
              'torch computes the variance as E[x * x] - E[x] * E[x], which is rounding alone; det from the distances',
              lambda c, t: c.tags & {'huge', 'wide', 'mixed', 'border'}),
+    Accepted('gradient of large products', ['soft_margin_loss'], 'gradient', 'torch computes infinity / infinity; det has the limit',
+             lambda c, t: 'torch nan' in t),
     Accepted('gradient of infinite inputs', ['linear relu'], 'gradient',
              "NaN or infinity: in torch it depends on the number of threads", lambda c, t: c.tags & {'inf', 'mixed'}),
     Accepted('infinity next to a pixel', ['interpolate'], 'values|gradient',
@@ -104,8 +106,11 @@ ACCEPTED = [
     Accepted('gradient of a few units that are 0 but for rounding', [o for o in (*CONVOLUTIONS, *NORMS, 'linear relu') if 'relu' in o],
              'gradient', 'rounding decides whether such a unit is on; in a batch norm this changes the gradients of its channel',
              lambda c, t: few(t) or 'batch_norm' in c.op and c.tags & {'zeros', 'ties'}),
-    Accepted('NaN and infinity', CONVOLUTIONS, 'values|gradient', "Winograd's method spreads them to their neighbours",
-             lambda c, t: 'det nan' in t and c.tags & {'nan', 'inf', 'mixed'}),
+    Accepted('NaN and infinity', CONVOLUTIONS, 'values|gradient',
+             "Winograd's method spreads them to their neighbours; torch multiplies padding by them in some places",
+             lambda c, t: 'nan' in t and c.tags & {'nan', 'inf', 'mixed'}),
+    Accepted('windows of minus infinity and padding', ['max_pool1d', 'max_pool3d', 'max_pool2d dilated'], 'gradient',
+             'padding is minus infinity too, and may be the one that is picked', lambda c, t: 'det 0,' in t),
     Accepted('gradient of a target of 0, if the input is empty', ['kl_div_loss'], 'gradient', 'torch computes 0 * NaN; det 0',
              lambda c, t: any(given.base.size == 0 for given in c.inputs)),
     Accepted('which pixel wins in bf16, or next to a much larger bias', [o for o in CONVOLUTIONS if 'pool' in o], 'gradient',
@@ -117,8 +122,10 @@ ACCEPTED = [
     # --- types
     Accepted('indices of other types, if there are none', ['gather', 'scatter_add', 'index_select', 'embedding'], 'refused by det',
              'torch does not look at the type of nothing', says('wants i64')),
-    Accepted('integers', ('conv2d relu',), 'refused by torch', 'torch has no loop for them with dilation',
-             says("slow_conv.* not implemented for '(Long|Int|Byte)'")),
+    Accepted('integers', ('conv2d relu', 'conv3d'), 'refused by torch', 'torch has no loop for them with dilation, or in 3-d',
+             says("(slow_conv|columns3d).* not implemented for '(Long|Int|Byte|Bool)'")),
+    Accepted('a single bool', ['kthvalue', 'median_along'], 'refused by det', 'torch has no loop for bool, but does not look at it here',
+             says('not for bool')),
     Accepted('integers', CONVOLUTIONS + POOLS + RECURRENT + NORMS + ('attention', 'dropout', 'dropout_channels', 'softmax',
              'log_softmax', 'cosine_similarity', 'matmul', 'linear', 'linear relu', 'linear gelu', *LOSSES), 'refused by det',
              'operations of networks are for floats; torch has some of them for integers',
@@ -134,17 +141,25 @@ ACCEPTED = [
              'type|refused by torch|refused by det',
              'det promotes or refuses; torch does either, takes the type of one argument, or fails in backward',
              lambda c, t: mixed(c)),
+    Accepted('running statistics of a wider type than the input', [o for o in NORMS if 'batch_norm' in o], 'values',
+             'det keeps ten digits of them, torch as many as the input has', lambda c, t: mixed(c) and re.match('[mv] differs', t)),
     Accepted('u8 as a condition', ['where', 'masked_fill'], 'refused by det', 'torch warns that it will refuse it', says('wants bool')),
 
     # --- shapes
     Accepted('weights of other shapes', ('linear', 'linear relu', 'linear gelu', *NORMS), 'refused by det',
              'torch looks at the number of elements only, or broadcasts', says('weight is|bias is|running_')),
+    Accepted('empty batch', ['pixel_unshuffle', 'pixel_shuffle'], 'shape', 'torch gives the shape of the input', says('\\(0, ')),
+    Accepted('targets of another shape', ['multilabel_soft_margin_loss'], 'refused by det', 'torch broadcasts them', says('wants two of')),
     Accepted('a group of one number', ['group_norm'], 'refused by torch', 'it has no variance; det gives the bias',
              says('more than 1 value')),
     Accepted('empty batch', ['group_norm', 'conv_transpose2d', 'batch_norm max_pool2d', 'batch_norm relu max_pool2d'],
              'refused by torch|refused by det', "torch's backward fails, or torch checks less or more", says('batch size|output_padding|empty result')),
     Accepted('a number as an index of a vector, or the reverse', ['gather', 'scatter_add', 'nll_loss'], 'refused by det',
              'torch takes a number for a vector of one element', says('does not fit|wants \\(N, classes')),
+    Accepted('windows larger than the volume', ['avg_pool3d'], 'refused by torch', 'torch does not count the padding here',
+             says('smaller than kernel size')),
+    Accepted('a sequence without a batch', RECURRENT, 'refused by det', 'det wants (T, B, I); torch broadcasts what it gets',
+             says('wants \\(T, B, I\\)')),
     Accepted('five dims', ['adaptive_avg_pool2d', 'adaptive_max_pool2d'], 'refused by det',
              'det wants (N, C, H, W) or (C, H, W)', says('wants \\(N, C, H, W\\)')),
 ]
@@ -153,6 +168,7 @@ NOT_DRAWN = [
     ('index_select of a number by several indices', 'torch writes behind its result'),
     ('clamp and hardtanh of u8 between negative limits', 'torch takes -1 for 255'),
     ('fmod and remainder of integers by -1', 'torch crashes if the other one is the smallest integer; det gives 0'),
+    ('unique of NaN', 'the order in torch is undefined'),
     ('clamp between NaN', 'torch gives NaN, det ignores the limit'),
     ('NaN and infinity in weights of convolutions and norms, and in what attention hides',
      '0 times NaN: it depends on how the sum is made whether it counts'),

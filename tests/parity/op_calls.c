@@ -125,10 +125,10 @@ static double opt_real(const struct call *c, const char *name)
     return text ? number(text) : 0;
 }
 
-static void opt_pair(const struct call *c, const char *name, int64_t out[2])
+static void opt_list(const struct call *c, const char *name, int64_t *out, int max)
 {
     const char *text = option(c, name);
-    if (text) call_numbers(text, out, 2);
+    if (text) call_numbers(text, out, max);
 }
 
 static det_attention_opts attention_opts(const struct call *c)
@@ -142,10 +142,10 @@ static det_attention_opts attention_opts(const struct call *c)
 static det_conv_opts conv_opts(const struct call *c)
 {
     det_conv_opts o = {.groups = opt_int(c, "groups")};
-    opt_pair(c, "stride", o.stride);
-    opt_pair(c, "padding", o.padding);
-    opt_pair(c, "dilation", o.dilation);
-    opt_pair(c, "output_padding", o.output_padding);
+    opt_list(c, "stride", o.stride, 3);
+    opt_list(c, "padding", o.padding, 3);
+    opt_list(c, "dilation", o.dilation, 3);
+    opt_list(c, "output_padding", o.output_padding, 3);
     return o;
 }
 
@@ -153,10 +153,29 @@ static det_pool_opts pool_opts(const struct call *c)
 {
     det_pool_opts o = {.ceil_mode = opt_int(c, "ceil_mode"),
                        .exclude_padding = opt_int(c, "exclude_padding")};
-    opt_pair(c, "kernel", o.kernel);
-    opt_pair(c, "stride", o.stride);
-    opt_pair(c, "padding", o.padding);
+    opt_list(c, "kernel", o.kernel, 3);
+    opt_list(c, "stride", o.stride, 3);
+    opt_list(c, "padding", o.padding, 3);
+    opt_list(c, "dilation", o.dilation, 3);
     return o;
+}
+
+static det_unfold_opts unfold_opts(const struct call *c)
+{
+    det_unfold_opts o = {0};
+    opt_list(c, "kernel", o.kernel, 2);
+    opt_list(c, "stride", o.stride, 2);
+    opt_list(c, "padding", o.padding, 2);
+    opt_list(c, "dilation", o.dilation, 2);
+    return o;
+}
+
+static det_embedding_bag_opts bag_opts(const struct call *c)
+{
+    return (det_embedding_bag_opts){.mode = (det_bag)opt_int(c, "mode"),
+                                    .offsets = opt_tensor(c, "offsets"),
+                                    .per_sample_weights = opt_tensor(c, "per_sample_weights"),
+                                    .padding_idx = opt_int(c, "padding_idx")};
 }
 
 static det_batch_norm_opts batch_norm_opts(const struct call *c)
@@ -188,6 +207,31 @@ static det_loss_opts loss_opts(const struct call *c)
                            .beta = opt_real(c, "beta"),
                            .log_target = opt_int(c, "log_target"),
                            .batch_mean = opt_int(c, "batch_mean")};
+}
+
+#define REDUCTION .reduction = (det_reduction)opt_int(c, "reduction")
+
+static det_triplet_opts triplet_opts(const struct call *c)
+{
+    return (det_triplet_opts){REDUCTION, opt_real(c, "margin"), opt_real(c, "p"),
+                              opt_real(c, "eps"), opt_int(c, "swap")};
+}
+
+static det_multi_margin_opts multi_margin_opts(const struct call *c)
+{
+    return (det_multi_margin_opts){REDUCTION, opt_tensor(c, "weight"), opt_real(c, "p"),
+                                   opt_real(c, "margin")};
+}
+
+static det_poisson_nll_opts poisson_opts(const struct call *c)
+{
+    return (det_poisson_nll_opts){REDUCTION, opt_int(c, "log_input"), opt_int(c, "full"),
+                                  opt_real(c, "eps")};
+}
+
+static det_gaussian_nll_opts gaussian_opts(const struct call *c)
+{
+    return (det_gaussian_nll_opts){REDUCTION, opt_int(c, "full"), opt_real(c, "eps")};
 }
 
 #define T(i) tensor_arg(c, i)

@@ -26,10 +26,10 @@ import torch
 
 from op_draw import NAME, TORCH
 
-EPS = {'f32': 2.0**-23, 'f64': 2.0**-52, 'bf16': 2.0**-8}
+EPS = {'f32': 2.0**-23, 'f64': 2.0**-52, 'bf16': 2.0**-8, 'f16': 2.0**-11}
 LARGEST = {name: torch.finfo(TORCH[name]).max for name in EPS}
-FLOOR = {'f32': 2.0**-140, 'f64': 2.0**-1066, 'bf16': 2.0**-125}  # numbers without all of their digits
-LIMIT = {'f32': 8, 'f64': 64, 'bf16': 2}  # f64 is summed in plain loops
+FLOOR = {'f32': 2.0**-140, 'f64': 2.0**-1066, 'bf16': 2.0**-125, 'f16': 2.0**-24}  # numbers without all of their digits
+LIMIT = {'f32': 8, 'f64': 64, 'bf16': 2, 'f16': 2}  # f64 is summed in plain loops
 SPREAD, TORCH_ERROR = 4, 4
 SAMPLES = (3, 16)  # the second number where the first is not enough: of many elements a few have rare luck
 LEAF = "leaf_"  # in front of the name of a leaf that the code converts

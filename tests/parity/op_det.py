@@ -7,9 +7,9 @@ import torch
 
 from op_draw import NAME, bf16_bytes, list_text
 
-BYTES = {'f32': 4, 'f64': 8, 'bf16': 2, 'i64': 8, 'i32': 4, 'u8': 1, 'bool': 1}
+BYTES = {'f32': 4, 'f64': 8, 'bf16': 2, 'i64': 8, 'i32': 4, 'u8': 1, 'bool': 1, 'f16': 2, 'i16': 2, 'i8': 1}
 NUMPY = {'f32': np.float32, 'f64': np.float64, 'bf16': np.uint16, 'i64': np.int64, 'i32': np.int32, 'u8': np.uint8,
-         'bool': np.uint8}
+         'bool': np.uint8, 'f16': np.float16, 'i16': np.int16, 'i8': np.int8}
 
 
 class Program:

@@ -10,10 +10,11 @@ import torch
 FLOATS = ('f32', 'f64', 'bf16')
 INTS = ('i64', 'i32', 'u8', 'bool')
 TYPES = FLOATS + INTS
+STORED = ('f16', 'i16', 'i8')  # can be moved and converted, nothing else
 NUMPY = {'f32': np.float32, 'f64': np.float64, 'bf16': np.float32, 'i64': np.int64, 'i32': np.int32, 'u8': np.uint8,
-         'bool': np.bool_}
+         'bool': np.bool_, 'f16': np.float16, 'i16': np.int16, 'i8': np.int8}
 TORCH = {'f32': torch.float32, 'f64': torch.float64, 'bf16': torch.bfloat16, 'i64': torch.int64, 'i32': torch.int32,
-         'u8': torch.uint8, 'bool': torch.bool}
+         'u8': torch.uint8, 'bool': torch.bool, 'f16': torch.float16, 'i16': torch.int16, 'i8': torch.int8}
 NAME = {dtype: name for name, dtype in TORCH.items()}
 
 SIZES = (0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 16, 17)
@@ -23,7 +24,7 @@ LAYOUTS = ('dense', 'permuted', 'stepped', 'expanded', 'inner_one', 'offset', 's
 VALUES = ('normal',) * 5 + ('ties',) * 2 + ('zeros', 'nan', 'inf', 'huge', 'tiny', 'wide', 'border', 'mixed')
 PLAIN = ('normal', 'normal', 'normal', 'ties', 'wide')  # for what a NaN anywhere would drown
 BORDERS = (0, -0.0, 0.5, 1, 1.5, 2.5, 3, 6, 20, 20.5, 30, 87, 88.8, 104, 710, 746, 1e-8, 1e-4, 3.5, 100, 1e5, 1e7)
-INT_LIMITS = {'i64': (-2**63, 2**63 - 1), 'i32': (-2**31, 2**31 - 1), 'u8': (0, 255)}
+INT_LIMITS = {'i64': (-2**63, 2**63 - 1), 'i32': (-2**31, 2**31 - 1), 'u8': (0, 255), 'i16': (-2**15, 2**15 - 1), 'i8': (-128, 127)}
 
 
 def to_bf16(a):
@@ -125,6 +126,7 @@ class Case:
         self.shapes_only = False     # the content is random or undefined
         self.undefined = False       # torch computes something here that C++ leaves undefined: no values compared
         self.free_choice = None      # (indices, input, dim): any choice among equal elements is right
+        self.drops_dim = False       # with free_choice: dim is not in the result
         self.strides_matter = False  # torch may refuse because of strides
         self.stood_in = False        # torch gets other inputs: see op_stand_in.py
         self.torch_env = {}          # further names for the torch side
@@ -180,6 +182,10 @@ class Case:
 
     def any_type(self):
         return self.pick(*TYPES)
+
+    def moved_type(self):
+        """For what only moves elements."""
+        return self.pick(*TYPES, *STORED)
 
     def another_type(self, dtype):
         """Mostly the same, for a second argument."""
@@ -266,7 +272,7 @@ class Case:
 
     def content(self, dtype, shape, kinds):
         kind = self.pick(*kinds)
-        if dtype in INTS:
+        if dtype in INTS + STORED[1:]:
             kind = self.pick('small', 'small', 'wide', 'limits') if kinds is VALUES else 'small'
             self.tags.add(f'ints_{kind}')
             return np.asarray(int_values(self.numpy, dtype, kind, shape))

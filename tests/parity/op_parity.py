@@ -21,7 +21,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import op_space_nn  # noqa: F401  (registers its entries)
+import op_space_images  # noqa: F401  (these register their entries)
+import op_space_index  # noqa: F401
+import op_space_nn  # noqa: F401
+import op_space_shape  # noqa: F401
 from op_accepted import ACCEPTED, markdown
 from op_compare import LEAF, Judge, equal, first_difference, run_torch
 from op_det import Program, c_text, statements_of, view_text
@@ -37,6 +40,8 @@ NO_BF16 = re.compile('BFloat16|bfloat16')
 STRIDE_BUGS = re.compile('view size is not compatible|grad_input must be contiguous')
 ALL_SEEN = 20000  # with so many cases nearly every entry of op_accepted.py has explained something
 WANTED = 0.995  # of so many cases agree, and for all others a reason is listed
+# their calls need C functions: tests/unit/test_tensor_autograd.c
+NOT_CALLED = {'ref', 'name', 'value_as_tensor', 'apply', 'call_input', 'call_output', 'call_saved', 'hook_fn', ''}
 USED_BY_CASES = {'requires_grad', 'grad', 'backward', 'set_grad_enabled', 'from', 'borrow'}
 
 
@@ -170,6 +175,8 @@ def check_choice(case, answer):
     chosen, values = answer[name][0], answer[case.results[0]][0]
     inputs = compile('\n'.join(torch_source(case)[:-len(case.torch)]), 'inputs', 'exec')
     x = run_torch(case, inputs, False, names=[source]).results[source]
+    if chosen.dim() < x.dim():  # the dim went away
+        chosen, values = chosen.unsqueeze(dim), values.unsqueeze(dim)
     if chosen.numel() and not equal(x.gather(dim, chosen), values).all():
         return f'{name} does not lead to the values'
     ordered = chosen.sort(dim)[0]
@@ -183,7 +190,10 @@ def follow_choice(case, answer, grad_outs):
     """torch with our choice of indices."""
     name, source, dim = case.free_choice
     case.torch_env = {name: answer[name][0]}
-    lines = torch_source(case)[:-len(case.torch)] + [f'{case.results[0]} = {source}.gather({dim}, {name})']
+    gathered = f'{source}.gather({dim}, {name})'
+    if case.drops_dim:
+        gathered = f'{source}.gather({dim}, {name}.unsqueeze({dim})).squeeze({dim})'
+    lines = torch_source(case)[:-len(case.torch)] + [f'{case.results[0]} = {gathered}']
     code = compile('\n'.join(lines), f'case {case.number}', 'exec')
     return code, run_torch(case, code, False, grad_outs), run_torch(case, code, True, grad_outs)
 
@@ -307,10 +317,11 @@ def run_many(numbers, seed, program):
 
 def public_functions():
     """Names of the functions in the headers that take or make tensors, without det_."""
-    ops, tensor = ((ROOT / 'include/det' / name).read_text() for name in ('ops.h', 'tensor.h'))
+    ops, losses, tensor = ((ROOT / 'include/det' / name).read_text() for name in ('ops.h', 'losses.h', 'tensor.h'))
+    ops += losses
     names = set(re.findall(r'DET_API[^;(]*?\bdet_(\w+)\(', ops)) | set(re.findall(r'\bF\((\w+)\)', ops))
     names |= set(re.findall(r'DET_API det_tensor \*det_(\w+)\(', tensor)) | set(re.findall(r'\bdet_(\w+_)\(', tensor))
-    return {name.removesuffix('_with') for name in names if not name.endswith('##')} - {'ref', 'name', 'value_as_tensor', ''}
+    return {name.removesuffix('_with') for name in names if not name.endswith('##')} - NOT_CALLED
 
 
 def missing_entries(program):

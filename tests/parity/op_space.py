@@ -27,7 +27,7 @@ def flag(v):
 
 # --- element by element, one argument
 
-UNARY = ('neg abs sign exp expm1 log log1p log2 sqrt rsqrt square reciprocal sin cos tan tanh sigmoid erf relu relu6 selu '
+UNARY = ('neg abs sign exp expm1 log log1p log2 sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh asinh acosh atanh tanh sigmoid erf relu relu6 selu '
          'silu mish hardsigmoid hardswish logsigmoid softsign floor ceil round trunc isnan isinf isfinite logical_not').split()
 EXACT_UNARY = set('neg abs sign relu relu6 floor ceil round trunc isnan isinf isfinite logical_not'.split())
 KINKED = EXACT_UNARY | set('hardsigmoid hardswish leaky_relu elu selu softplus hardtanh clamp softsign'.split())
@@ -89,15 +89,15 @@ def clamp(c, name):
 
 @op('to')
 def to(c, _):
-    source, target = c.any_type(), c.any_type()
-    kinds = VALUES if target in FLOATS + ('bool',) else ('normal', 'ties', 'zeros', 'wide')
+    source, target = c.moved_type(), c.moved_type()
+    kinds = VALUES if target in FLOATS + ('bool', 'f16') else ('normal', 'ties', 'zeros', 'wide')
     if c.chance(0.05):
         kinds = VALUES
     c.tensor('x', c.shape(), source, kinds)
     c.exact = True
     values = c.inputs[0].base
-    low, high = {'i64': (-2.0**63, 2.0**63), 'i32': (-2.0**31, 2.0**31), 'u8': (0, 256)}.get(target, (0, 0))
-    if source in FLOATS and high and values.size:
+    low, high = {'i64': (-2.0**63, 2.0**63), 'i32': (-2.0**31, 2.0**31), 'u8': (0, 256), 'i16': (-2.0**15, 2.0**15), 'i8': (-128, 128)}.get(target, (0, 0))
+    if source in FLOATS + ('f16',) and high and values.size:
         c.undefined = not bool(((values > low - 1) & (values < high)).all())  # C++ leaves the conversion undefined
     c.call(f'y = to x {target}', f'y = x.to({target})')
 
@@ -392,7 +392,7 @@ def reshape(c, name):
     count = 1
     for s in shape:
         count *= s
-    c.tensor('x', shape, c.any_type())
+    c.tensor('x', shape, c.moved_type())
     c.moves()
     c.strides_matter = name == 'view'
     target = factors(c, count)
@@ -401,7 +401,7 @@ def reshape(c, name):
 
 @op('flatten')
 def flatten(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     start, end = c.dim(shape), c.dim(shape)
     c.moves()
     c.call(f'y = flatten x {start} {end}', f'y = x.flatten({start}, {end})')
@@ -409,7 +409,7 @@ def flatten(c, _):
 
 @op('permute')
 def permute(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     n = len(shape)
     order = [d - n if c.chance(0.3) else d for d in c.random.sample(range(n), n)]
     if order and c.chance(0.03):
@@ -420,7 +420,7 @@ def permute(c, _):
 
 @op('transpose')
 def transpose(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     first, second = c.dim(shape), c.dim(shape)
     c.moves()
     c.call(f'y = transpose x {first} {second}', f'y = x.transpose({first}, {second})')
@@ -429,7 +429,7 @@ def transpose(c, _):
 @op('expand')
 def expand(c, _):
     target = c.shape()
-    c.tensor('x', c.broadcast(target), c.any_type())
+    c.tensor('x', c.broadcast(target), c.moved_type())
     sizes = [-1 if i >= len(target) - len(c.inputs[0].base.shape) and c.chance(0.2) else s for i, s in enumerate(target)]
     c.moves()
     c.call(f'y = expand x {list_text(sizes)}', f'y = x.expand({tuple(sizes)})')
@@ -437,7 +437,7 @@ def expand(c, _):
 
 @op('squeeze')
 def squeeze(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     dim = c.dim(shape)
     c.moves()
     c.call(f'y = squeeze x {dim}', f'y = x.squeeze({dim})')
@@ -445,7 +445,7 @@ def squeeze(c, _):
 
 @op('unsqueeze')
 def unsqueeze(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     dim = c.dim(shape, 1)
     c.moves()
     c.call(f'y = unsqueeze x {dim}', f'y = x.unsqueeze({dim})')
@@ -453,14 +453,14 @@ def unsqueeze(c, _):
 
 @op('squeeze_all', 'contiguous', 'clone', 'detach')
 def copies(c, name):
-    c.tensor('x', c.shape(), c.any_type())
+    c.tensor('x', c.shape(), c.moved_type())
     c.moves()
     c.call(f'y = {name} x', f"y = x.{name.removesuffix('_all')}()")
 
 
 @op('slice')
 def slice_(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     dim = c.dim(shape)
     start, end, step = c.int(-20, 20), c.int(-20, 20), c.pick(1, 1, 2, 3, 5)
     if c.chance(0.03):
@@ -473,7 +473,7 @@ def slice_(c, _):
 
 @op('select')
 def select(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     dim = c.dim(shape)
     n = shape[dim] if shape and -len(shape) <= dim < len(shape) else 1
     index = c.int(-n, max(n - 1, -n)) if c.chance(0.95) else c.pick(n, -n - 1)
@@ -483,14 +483,14 @@ def select(c, _):
 
 def several(c, shape, dim, same_size):
     """One to four tensors that fit together but for the size of dim."""
-    dtype, names = c.any_type(), []
+    dtype, names = c.moved_type(), []
     for name in 'abde'[:c.int(1, 4)]:
         part = list(shape)
         if part and not same_size and -len(part) <= dim < len(part):
             part[dim] = c.size()
         if c.chance(0.03) and not same_size:
             part = [0]
-        c.tensor(name, c.mutated(part), dtype if c.chance(0.85) else c.any_type())
+        c.tensor(name, c.mutated(part), dtype if c.chance(0.85) else c.moved_type())
         names.append(name)
     return names
 
@@ -523,7 +523,7 @@ def split(c, _):
         size = c.pick(0, -1)
     pieces = max(1, -(-n // size)) if size > 0 else 1
     names = [f'y{i}' for i in range(pieces)]
-    c.tensor('x', shape, c.any_type())
+    c.tensor('x', shape, c.moved_type())
     c.moves()
     c.call(f"{' '.join(names)} = split x {size} {dim}", f"{', '.join(names)}, = x.split({size}, {dim})", *names)
 
@@ -565,7 +565,7 @@ def index_type(c):
 
 @op('index_select')
 def index_select(c, _):
-    shape = c.tensor('x', c.shape(), c.any_type())
+    shape = c.tensor('x', c.shape(), c.moved_type())
     dim = c.dim(shape)
     n = shape[dim] if shape and -len(shape) <= dim < len(shape) else 1
     several = c.pick((c.size(),), (c.size(),), (c.size(),), (), (2, 2)) if shape else c.pick((), (1,))

@@ -6,7 +6,7 @@ import re
 
 from op_draw import INTS
 
-TAKES_INDICES = 'gather scatter_add one_hot nll_loss cross_entropy index_select embedding'.split()
+TAKES_INDICES = 'gather scatter_add one_hot nll_loss cross_entropy index_select embedding index index_put'.split()
 LOSSES = 'mse_loss l1_loss smooth_l1_loss huber_loss bce_loss bce_with_logits_loss margin_ranking_loss'.split()
 NORMS = ('batch_norm', 'batch_norm relu', 'batch_norm add', 'batch_norm add relu', 'batch_norm max_pool2d',
          'batch_norm relu max_pool2d', 'layer_norm', 'group_norm', 'rms_norm')
@@ -71,8 +71,8 @@ def group_norm_with_ones(case):
 STAND_INS = [
     StandIn('on u8 instead of bool', ('argmax', 'argmin', 'topk'), "'Bool'", lambda case: converted(case, ('bool',), 'byte()'),
             lambda case: ['y = y.bool()'] if case.op == 'topk' else []),
-    StandIn('on indices of i64 instead of i32', TAKES_INDICES, 'Expected dtype int64|index tensor|scalar type Long',
-            lambda case: [line for line in converted(case, ('i32',), 'long()') if line[0] in 'it'] + USED_SOURCE * (case.op == 'scatter_add')),
+    StandIn('on indices of i64 instead of i32', TAKES_INDICES, 'Expected dtype int64|index tensor|scalar type Long|tensors used as indices',
+            lambda case: [line for line in converted(case, ('i32',), 'long()') if line[0] in 'ijkt'] + USED_SOURCE * (case.op == 'scatter_add')),
     StandIn('with a gradient of the right shape', ('var', 'std'), r'invalid gradient .* got \[\]', lambda case: [], infinite_slope),
     StandIn('on the part of the source that is used', ('scatter_add',), 'invalid gradient',
             lambda case: USED_SOURCE),

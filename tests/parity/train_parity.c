@@ -2,7 +2,7 @@
 // samples per batch in order, with a checkpoint in OUT/checkpoints after each batch, whose
 // directories are printed. RESUME is the directory of a checkpoint to go on from.
 #include "det/format.h"
-#include "det/trainer.h"
+#include "det/det.h"
 #include <stdio.h>
 #include <stdlib.h>
 

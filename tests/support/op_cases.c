@@ -138,7 +138,7 @@ void case_parse(struct op_case *c, const struct op *op, const char *text, uint64
 
 bool case_input_is_float(const struct op_case *c, int i)
 {
-    return c->name[i][0] && strchr("fpudnc", c->kind[i]);
+    return c->name[i][0] && strchr("fpuodnc", c->kind[i]);
 }
 
 static double value(const struct op_case *c, int input, int64_t k, uint64_t seed)
@@ -152,6 +152,8 @@ static double value(const struct op_case *c, int input, int64_t k, uint64_t seed
     case 'w':
     case 'c':
         return 0.5 + 1.5 * u;
+    case 'o':
+        return 1.2 + 2 * u;
     case 'u':
         return 1.8 * u - 0.9;
     case 'd':

@@ -5,7 +5,7 @@
 //     x:f[a,3,H] w:f[5,3] -; stride=2 dims=a*3,1; F.some_function(x, w, stride=2)
 //
 // An input is name:kind[sizes], or - for an optional one left out. Kinds: f normal, p positive,
-// u in (-0.9, 0.9), d away from integers and halves (no kinks), n normal with NaN and infinities
+// u in (-0.9, 0.9), o above 1, d away from integers and halves (no kinks), n normal with NaN and infinities
 // among them, c probabilities along the last dim; and, without gradients: b bool, iN integers below
 // N (a number or a letter), s plus or minus one, w positive. Lower-case letters are random sizes
 // 1 .. 5, capitals 6 .. 12. Attributes are numbers or comma-separated lists; letters, * and + may

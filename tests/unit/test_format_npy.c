@@ -116,7 +116,7 @@ static void test_npy__refuses_other_headers(void **state)
         {"{}", 0, DET_ECORRUPT, "is missing"},
         {"{'descr': '<f4', 'shape': ()}", 4, DET_ECORRUPT, "is missing"},
         {HEADER("'<f4'", "False", "(1,)") "x", 4, DET_ECORRUPT, "something follows"},
-        {HEADER("'<f2'", "False", "(1,)"), 2, DET_EUNSUPPORTED, "'<f2'"},
+        {HEADER("'<f16'", "False", "(1,)"), 2, DET_EUNSUPPORTED, "'<f16'"},
         {HEADER("'>f4'", "False", "(1,)"), 4, DET_EUNSUPPORTED, "'>f4'"},
         {HEADER("[('a', '<f4')]", "False", "(1,)"), 4, DET_EUNSUPPORTED, "structures"},
         {HEADER("'<f4", "False", "(1,)"), 4, DET_EUNSUPPORTED, "elements of type '<f4, "},

@@ -162,7 +162,7 @@ static void test_safetensors__refuses_headers_that_break_the_rules(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, DET_ECORRUPT, "it is not {dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4, DET_ECORRUPT,
          "data_offsets is not a list"},
-        {"{\"a\":" INFO("F16", "[1]", "[0,2]") "}", 2, DET_EUNSUPPORTED, "dtype 'F16'"},
+        {"{\"a\":" INFO("F8_E4M3", "[1]", "[0,1]") "}", 1, DET_EUNSUPPORTED, "dtype 'F8_E4M3'"},
         {"{\"a\":" INFO("F32", "[1.0]", "[0,4]") "}", 4, DET_ECORRUPT, "item 0 of shape"},
         {"{\"a\":" INFO("F32", "[-1]", "[0,4]") "}", 4, DET_ECORRUPT, "item 0 of shape"},
         {"{\"a\":" INFO("F32", "[2]", "[0,4]") "}", 4, DET_ECORRUPT,

@@ -18,6 +18,14 @@
 #define SIN sinf
 #define COS cosf
 #define TAN tanf
+#define ASIN asinf
+#define ACOS acosf
+#define ATAN atanf
+#define SINH sinhf
+#define COSH coshf
+#define ASINH asinhf
+#define ACOSH acoshf
+#define ATANH atanhf
 #define POW powf
 #define FMOD fmodf
 #define ATAN2 atan2f
@@ -52,6 +60,8 @@ REMAINDER_FUNCTION(remainder_f32, float, fmodf)
     EW_LOOP2(name##2_bf16, uint16_t, uint16_t, bf16_to_f32, f32_to_bf16, a, b, EW_NO_PARAMS, value)
 #define FLOAT_BINARY BINARY
 #define INT_BINARY(name, value)
+#define BITWISE(name, value)
+#define SHIFT(name, value)
 #define COMPARE(name, value)                                                       \
     EW_LOOP2(name##2_f32, uint8_t, float, AS_IS, AS_IS, a, b, EW_NO_PARAMS, value) \
     EW_LOOP2(name##2_bf16, uint8_t, uint16_t, bf16_to_f32, AS_IS, a, b, EW_NO_PARAMS, value)
@@ -95,11 +105,11 @@ static void axpy_bf16(int64_t n, void *const *p, const int64_t *stride, const do
             f32_to_bf16(bf16_to_f32(*(uint16_t *)out) + a * bf16_to_f32(*(const uint16_t *)in));
 }
 
-CAST(cast_f32_bf16, uint16_t, float, f32_to_bf16)
-CAST(cast_bf16_f32, float, uint16_t, bf16_to_f32)
-CAST(cast_f32_f32, float, float, AS_IS)
-CAST(cast_bf16_bf16, uint16_t, uint16_t, AS_IS)
-CAST(cast_u8_f32, float, uint8_t, AS_IS)
+CAST(cast_f32_bf16, uint16_t, float, AS_IS, f32_to_bf16)
+CAST(cast_bf16_f32, float, uint16_t, AS_IS, bf16_to_f32)
+CAST(cast_f32_f32, float, float, AS_IS, AS_IS)
+CAST(cast_bf16_bf16, uint16_t, uint16_t, AS_IS, AS_IS)
+CAST(cast_u8_f32, float, uint8_t, AS_IS, AS_IS)
 
 #define HOT(name)                                        \
     {                                                    \

@@ -52,6 +52,11 @@ enum binary_id {
     BINARY_logical_and,
     BINARY_logical_or,
     BINARY_logical_xor,
+    BINARY_bitwise_and,
+    BINARY_bitwise_or,
+    BINARY_bitwise_xor,
+    BINARY_bitwise_left_shift,
+    BINARY_bitwise_right_shift,
     N_BINARY
 };
 

@@ -96,7 +96,7 @@
             (T)0.5 * (x) * (1 - TANH(GELU_TANH_ARG(x)) * TANH(GELU_TANH_ARG(x))) * \
                 (T)0.7978845608028654 * (1 + (T)(3 * 0.044715) * (x) * (x))))
 
-#define CAST(fn, TO, TI, CONVERT)                                                       \
+#define CAST(fn, TO, TI, LOAD, CONVERT)                                                 \
     static void fn(int64_t n, void *const *p, const int64_t *stride, const double *arg) \
     {                                                                                   \
         (void)arg;                                                                      \
@@ -105,12 +105,12 @@
             const TI *in = p[1];                                                        \
             VECTOR_LOOP                                                                 \
             for (int64_t i = 0; i < n; i++)                                             \
-                out[i] = CONVERT(in[i]);                                                \
+                out[i] = CONVERT(LOAD(in[i]));                                          \
             return;                                                                     \
         }                                                                               \
         if (stride[0] == sizeof(TO) && stride[1] == 0) {                                \
             TO *out = p[0];                                                             \
-            const TO value = (TO)CONVERT(*(const TI *)p[1]);                            \
+            const TO value = (TO)CONVERT(LOAD(*(const TI *)p[1]));                      \
             VECTOR_LOOP                                                                 \
             for (int64_t i = 0; i < n; i++)                                             \
                 out[i] = value;                                                         \
@@ -119,5 +119,5 @@
         char *out = p[0];                                                               \
         const char *in = p[1];                                                          \
         for (int64_t i = 0; i < n; i++, out += stride[0], in += stride[1])              \
-            *(TO *)out = CONVERT(*(const TI *)in);                                      \
+            *(TO *)out = CONVERT(LOAD(*(const TI *)in));                                \
     }
