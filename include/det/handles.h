@@ -11,10 +11,6 @@
 
 #include "det/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct det_tensor det_tensor;             // a result that can be differentiated
 typedef struct det_module det_module;             // a model: parameters, and how to apply them
 typedef struct det_optimizer det_optimizer;       // changes parameters by their gradients
@@ -40,7 +36,3 @@ typedef struct det_warning_handler {
     void (*fn)(const char *text, void *user); // NULL: stderr
     void *user;
 } det_warning_handler;
-
-#ifdef __cplusplus
-}
-#endif

@@ -25,10 +25,6 @@
 
 #include "det/trial.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // --- lengths
 
 typedef enum det_unit {
@@ -102,7 +98,8 @@ typedef struct det_result {
 
 // --- the trainer
 
-typedef struct det_trial det_trial; // built: operations, their state, a context
+typedef struct det_trial det_trial;   // built: operations, their state, a context
+typedef struct det_engine det_engine; // what computes: it knows what is behind det/handles.h
 
 typedef struct det_init_opts {
     // YAML or JSON text; above those of the configuration, below those that a searcher chose.
@@ -110,11 +107,12 @@ typedef struct det_init_opts {
     // File with the configuration of an experiment, or of a job (no hyperparameters and no
     // searcher, but data); NULL: that of the task, or none. A trial of a cluster has its own.
     const char *config;
-    uint64_t seed; // 0: that of the task or the configuration, or a new one
+    int64_t seed; // negative, the default: that of the task or the configuration, or a new one
+    const det_engine *engine; // NULL: that of this library
 } det_init_opts;
 
 // Finds out where it runs, reads hyperparameters and configuration, seeds the random numbers.
-#define det_init(...) det_init_with((det_init_opts){__VA_ARGS__})
+#define det_init(...) det_init_with(DET_OPTS(det_init_opts, .seed = -1, __VA_ARGS__))
 DET_API det_trainer *det_init_with(det_init_opts opts);
 DET_API void det_trainer_free(det_trainer *trainer); // and its trials
 
@@ -126,7 +124,14 @@ DET_API int det_trainer_size(const det_trainer *trainer);
 DET_API int64_t det_shard_batch_size(const det_trainer *trainer, int64_t global_batch_size);
 
 // Makes a trial; it belongs to the trainer.
-DET_API det_trial *det_build_trial(det_trainer *trainer, const det_trial_ops *ops);
+typedef struct det_trial_opts {
+    const char *name; // for messages and checkpoints, copied; NULL: that given to DET_TRIAL
+    void *arg;        // for the operations: det_context_arg
+} det_trial_opts;
+#define det_build_trial(trainer, ops, ...) \
+    det_build_trial_with(trainer, ops, (det_trial_opts){__VA_ARGS__})
+DET_API det_trial *det_build_trial_with(det_trainer *trainer, const det_trial_ops *ops,
+                                        det_trial_opts opts);
 
 // Which checkpoint: one of these.
 typedef struct det_checkpoint_source {
@@ -135,6 +140,7 @@ typedef struct det_checkpoint_source {
     // metric, the latest if it has none. The trial must belong to the user whose job it is.
     int64_t trial_id;
     const char *uuid; // the same for exactly this checkpoint
+    det_trial_opts trial;
 } det_checkpoint_source;
 
 // The same from a checkpoint: hyperparameters and configuration are those it was trained with (data
@@ -160,8 +166,8 @@ typedef struct det_train_opts {
     det_length min_checkpoint_period; // the same
     det_length max_length;            // on a cluster the searcher decides
     det_length reporting_period;      // of training metrics; unset: 100 batches
-    int64_t aggregation_frequency;    // batches per optimizer step; 0: that of the configuration
-    const char *metric;               // validation metric that tells what is best
+    int64_t aggregation_frequency; // batches per optimizer step; unset: that of the configuration
+    const char *metric;            // validation metric that tells what is best
     bool larger_is_better;
     det_checkpoint_policy checkpoint_policy;
     bool initial_validation; // one before the first batch
@@ -182,15 +188,11 @@ typedef struct det_train_opts {
 
 // Trains. The result belongs to the trainer and is valid until its next training. NULL on failure.
 #define det_train(trainer, trial, ...) det_train_with(trainer, trial, (det_train_opts){__VA_ARGS__})
-#define det_fit(trainer, trial, ...) det_train_with(trainer, trial, (det_train_opts){__VA_ARGS__})
+#define det_fit det_train // its other name
 DET_API const det_result *det_train_with(det_trainer *trainer, det_trial *trial,
                                          det_train_opts opts);
 
 // Predictions for all samples of a loader, in the order of its dataset: (samples, ...). The
-// caller's (det_unref). Takes the loader. Several ranks share the samples; each gets all
+// caller's (det_unref, in the engine of this library). Takes the loader. Several ranks share the samples; each gets all
 // predictions.
 DET_API det_tensor *det_predict(det_trainer *trainer, det_trial *trial, det_loader *loader);
-
-#ifdef __cplusplus
-}
-#endif

@@ -31,16 +31,19 @@
 // trial whose state is all wrapped (or in a callback with state) ends with the same bits whether it
 // was interrupted or not.
 //
-// Functions below that return nothing or an object fail by the sticky error (det/tensor.h), which
+// Functions below that return nothing or an object fail by the sticky error (det/sticky.h), which
 // the loop asks for after every call of an operation; an operation may also return a code itself.
+//
+// The loop holds models, optimizers and data by pointer (det/handles.h) and leaves everything that
+// is done to them to an engine: that of this library (det/nn.h, det/optim.h, det/data.h), unless
+// det_init names another one.
 #pragma once
 
-#include "det/data.h"
-#include "det/optim.h"
+#include <math.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "det/handles.h"
+#include "det/sticky.h"
+#include "det/value.h"
 
 typedef struct det_context det_context; // what a trial is given
 typedef struct det_trainer det_trainer; // what trains it (det/trainer.h)
@@ -164,22 +167,25 @@ typedef struct det_trial_ops {
 
 // Defines the operations of a trial and makes them known under that name:
 // DET_TRIAL(MNistTrial) = { .size = ..., .init = ... };
-#define DET_TRIAL(Name)                                             \
-    extern const det_trial_ops Name;                                \
-    static det_trial_entry Name##_entry = {#Name, &Name, NULL};     \
-    __attribute__((constructor)) static void Name##_register(void)  \
-    {                                                               \
-        det_trial_register(&Name##_entry);                          \
-    }                                                               \
-    __attribute__((destructor)) static void Name##_unregister(void) \
-    {                                                               \
-        det_trial_unregister(&Name##_entry);                        \
-    }                                                               \
+#define DET_TRIAL(Name)                                                  \
+    extern const det_trial_ops Name;                                     \
+    static det_trial_entry Name##_entry = {.name = #Name, .ops = &Name}; \
+    __attribute__((constructor)) static void Name##_register(void)       \
+    {                                                                    \
+        det_trial_register(&Name##_entry);                               \
+    }                                                                    \
+    __attribute__((destructor)) static void Name##_unregister(void)      \
+    {                                                                    \
+        det_trial_unregister(&Name##_entry);                             \
+    }                                                                    \
     const det_trial_ops Name
 
+// A trial that programs can find by its name. One table of operations may serve several trials:
+// arg tells them apart (det_context_arg).
 typedef struct det_trial_entry {
     const char *name;
     const det_trial_ops *ops;
+    void *arg;
     struct det_trial_entry *next;
 } det_trial_entry;
 DET_API void det_trial_register(det_trial_entry *entry);
@@ -190,14 +196,15 @@ DET_API void det_trial_unregister(det_trial_entry *entry);
 DET_API det_module *det_wrap_model(det_context *ctx, det_module *model);
 
 typedef struct det_wrap_opts {
-    bool sum_aggregated_gradients; // instead of dividing them by the aggregation frequency
+    bool average_aggregated_gradients; // true: they are divided by the aggregation frequency
 } det_wrap_opts;
 #define det_wrap_optimizer(ctx, opt, ...) \
-    det_wrap_optimizer_with(ctx, opt, (det_wrap_opts){__VA_ARGS__})
+    det_wrap_optimizer_with(              \
+        ctx, opt, DET_OPTS(det_wrap_opts, .average_aggregated_gradients = true, __VA_ARGS__))
 DET_API det_optimizer *det_wrap_optimizer_with(det_context *ctx, det_optimizer *opt,
                                                det_wrap_opts opts);
 
-// Steps the schedule at every frequency-th (0: every) epoch, batch or optimizer step. Its optimizer
+// Steps the schedule at every frequency-th (1: every) epoch, batch or optimizer step. Its optimizer
 // must be wrapped; one that wants a metric needs DET_STEP_MANUAL.
 DET_API det_lr_scheduler *det_wrap_lr_scheduler(det_context *ctx, det_lr_scheduler *schedule,
                                                 det_step_mode mode, int64_t frequency);
@@ -217,18 +224,21 @@ DET_API det_scaler *det_wrap_scaler(det_context *ctx, det_scaler *scaler);
 DET_API void det_backward_loss_with(det_context *ctx, det_tensor *loss, det_backward_opts opts);
 
 typedef struct det_step_opts {
-    double clip_norm, clip_value;                 // 0: not
+    double clip_norm, clip_value;                 // INFINITY: not
     void (*clip)(det_optimizer *opt, void *user); // called before those two, with averaged,
     void *clip_user;                              // unscaled gradients
-    bool keep_grads;                              // do not zero gradients
+    bool zero_grads;                              // true: afterwards
     det_scaler *scaler;                           // of wrap_scaler
 } det_step_opts;
 
 // Instead of det_optim_step and det_optim_zero_grad. With an aggregation frequency of n it does
 // nothing but in every n-th batch, where it divides the gradients by n first. A batch may have
 // several optimizers and several steps of each, with a det_backward_loss before each step.
-#define det_step_optimizer(ctx, opt, ...) \
-    det_step_optimizer_with(ctx, opt, (det_step_opts){__VA_ARGS__})
+#define det_step_optimizer(ctx, opt, ...)                                                \
+    det_step_optimizer_with(ctx, opt,                                                    \
+                            DET_OPTS(det_step_opts, .clip_norm = (double)INFINITY,       \
+                                     .clip_value = (double)INFINITY, .zero_grads = true, \
+                                     __VA_ARGS__))
 DET_API void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts opts);
 // Whether this batch is one that steps: always, unless gradients are aggregated. For what goes with
 // a step: det_scaler_update of one's own scaler, a moving average of the weights.
@@ -250,13 +260,15 @@ typedef struct det_reducer_ops {
 } det_reducer_ops;
 
 typedef struct det_reducer_opts {
-    bool no_training, no_validation; // leave one of them out
+    bool for_training, for_validation; // both true
 } det_reducer_opts;
+#define DET_REDUCER_OPTS(...) \
+    DET_OPTS(det_reducer_opts, .for_training = true, .for_validation = true, __VA_ARGS__)
 
 #define det_wrap_reducer(ctx, name, ops, self, ...) \
-    det_wrap_reducer_with(ctx, name, ops, self, (det_reducer_opts){__VA_ARGS__})
+    det_wrap_reducer_with(ctx, name, ops, self, DET_REDUCER_OPTS(__VA_ARGS__))
 #define det_wrap_reducer_fn(ctx, name, fn, user, ...) \
-    det_wrap_reducer_fn_with(ctx, name, fn, user, (det_reducer_opts){__VA_ARGS__})
+    det_wrap_reducer_fn_with(ctx, name, fn, user, DET_REDUCER_OPTS(__VA_ARGS__))
 DET_API det_reducer *det_wrap_reducer_with(det_context *ctx, const char *name,
                                            const det_reducer_ops *ops, void *self,
                                            det_reducer_opts opts);
@@ -295,6 +307,7 @@ DET_API void det_add_callback(det_context *ctx, const char *name, const det_call
 
 // --- the rest of a context
 
+DET_API void *det_context_arg(const det_context *ctx); // what the trial was built with
 DET_API int64_t det_context_global_batch_size(const det_context *ctx); // the hyperparameter
 DET_API int64_t det_context_per_slot_batch_size(const det_context *ctx);
 DET_API int det_context_rank(const det_context *ctx);              // of this process, from 0
@@ -312,7 +325,3 @@ DET_API bool det_context_is_epoch_end(const det_context *ctx);
 DET_API void det_context_set_metadata(det_context *ctx, const char *key, const char *text);
 // Ends training after this workload, with a checkpoint. On several ranks one that asks is enough.
 DET_API void det_context_set_stop_requested(det_context *ctx, bool stop);
-
-#ifdef __cplusplus
-}
-#endif

@@ -19,9 +19,9 @@ enum { TEXT_MAX = 16 << 20 };
 
 // What is being written: a copy that nobody else has.
 struct content {
-    const struct engine_ops *engine;
+    const det_engine *engine;
     det_value *state;
-    struct buf loop, config, metadata;
+    struct buf loop, config, metadata, architecture;
     const struct code *code; // NULL: none
     struct saver *saver;
 };
@@ -41,6 +41,7 @@ static void content_free(struct content *c)
     buf_done(&c->loop);
     buf_done(&c->config);
     buf_done(&c->metadata);
+    buf_done(&c->architecture);
     free(c);
 }
 
@@ -50,6 +51,7 @@ static int write_files(void *ctx, struct ckpt *ckpt, det_err *err)
     int rc = ckpt_put(ckpt, CKPT_LOOP, buf_str(&c->loop), err);
     if (!rc) rc = ckpt_put(ckpt, CKPT_CONFIG, buf_str(&c->config), err);
     if (!rc) rc = ckpt_put(ckpt, CKPT_METADATA, buf_str(&c->metadata), err);
+    if (!rc) rc = ckpt_put(ckpt, CKPT_ARCHITECTURE, buf_str(&c->architecture), err);
     if (!rc && c->code) rc = code_write(c->code, ckpt, err);
     if (rc) return rc;
     const char *path = ckpt_path(ckpt, CKPT_STATE, err);
@@ -98,7 +100,7 @@ static void put_metadata(const struct training *run, struct buf *out)
     json_key(&w, "steps_completed");
     json_put_int(&w, run->state.batches);
     json_key(&w, "framework");
-    json_put_str(&w, "det");
+    json_put_str(&w, run->engine->name);
     json_key(&w, "format");
     json_put_str(&w, "pickle");
     for (int i = 0; i < det_value_len(run->ctx->metadata); i++) {
@@ -109,6 +111,15 @@ static void put_metadata(const struct training *run, struct buf *out)
     }
     json_close(&w);
     buf_addc(out, '\n');
+}
+
+// For people: what was trained. The code is what makes it again.
+static void put_architecture(const det_context *ctx, struct buf *out)
+{
+    for (int i = 0; i < ctx->n_models; i++) {
+        if (ctx->n_models > 1) buf_printf(out, "%smodel %d\n", i ? "\n" : "", i);
+        ctx->setup.engine->model_describe(ctx->models[i], out);
+    }
 }
 
 // On all ranks: they give what only they know.
@@ -135,11 +146,13 @@ static struct content *content_new(struct training *run, det_err *err)
                           .loop = BUF_INIT(TEXT_MAX),
                           .config = BUF_INIT(TEXT_MAX),
                           .metadata = BUF_INIT(TEXT_MAX),
+                          .architecture = BUF_INIT(TEXT_MAX),
                           .code = run->code,
                           .saver = run->saver};
     training_state_encode(&run->state, &c->loop);
     put_config(run, &c->config);
     put_metadata(run, &c->metadata);
+    put_architecture(run->ctx, &c->architecture);
     return c;
 }
 

@@ -22,7 +22,7 @@ det_context *context_new(const struct context_setup *setup)
 void context_free(det_context *ctx)
 {
     if (!ctx) return;
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     for (int i = 0; i < ctx->n_schedules; i++)
         engine->lr_free(ctx->schedules[i].schedule);
     for (int i = 0; i < ctx->n_optimizers; i++)
@@ -86,7 +86,7 @@ det_optimizer *det_wrap_optimizer_with(det_context *ctx, det_optimizer *opt, det
         det_raise(DET_ESTATE, "det_wrap_optimizer: this optimizer is wrapped already");
         return opt;
     }
-    bool average = !opts.sum_aggregated_gradients && !ctx->setup.sum_aggregated_gradients;
+    bool average = opts.average_aggregated_gradients && !ctx->setup.sum_aggregated_gradients;
     GROW(ctx->optimizers, ctx->n_optimizers);
     ctx->optimizers[ctx->n_optimizers++] =
         (struct wrapped_optimizer){.opt = opt, .average = average};
@@ -98,11 +98,14 @@ det_lr_scheduler *det_wrap_lr_scheduler(det_context *ctx, det_lr_scheduler *sche
 {
     if (!schedule) return NULL;
     if (!may_wrap(ctx, "det_wrap_lr_scheduler")) return schedule;
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     GROW(ctx->schedules, ctx->n_schedules);
     ctx->schedules[ctx->n_schedules++] =
         (struct wrapped_schedule){schedule, mode, MAX(frequency, 1)};
-    if (!find_optimizer(ctx, engine->lr_optimizer(schedule)))
+    if (frequency < 1)
+        det_raise(DET_EINVAL, "det_wrap_lr_scheduler: the frequency must be >= 1, got %lld",
+                  (long long)frequency);
+    else if (!find_optimizer(ctx, engine->lr_optimizer(schedule)))
         det_raise(DET_ESTATE, "det_wrap_lr_scheduler: wrap its optimizer first "
                               "(det_wrap_optimizer)");
     else if (mode != DET_STEP_MANUAL && engine->lr_wants_metric(schedule))
@@ -148,10 +151,10 @@ void det_add_callback(det_context *ctx, const char *name, const det_callback_ops
         (struct callback){.name = xstrdup(name), .ops = ops, .self = self};
 }
 
-int user_result(const det_context *ctx, int rc, det_err *err)
+int user_result(int rc, det_err *err)
 {
     det_err raised;
-    int raised_rc = ctx->setup.engine->check(&raised);
+    int raised_rc = det_check(&raised);
     if (!rc && !raised_rc) return det_ok(err); // what it failed at, it has coped with
     if (rc && err->code) return err->code;
     if (!raised_rc)
@@ -160,11 +163,11 @@ int user_result(const det_context *ctx, int rc, det_err *err)
     return raised_rc;
 }
 
-int callback_result(det_context *ctx, int rc, const char *name, const char *member, det_err *err)
+int callback_result(int rc, const char *name, const char *member, det_err *err)
 {
     det_err own = {0};
     if (!err) err = &own;
-    rc = user_result(ctx, rc, err);
+    rc = user_result(rc, err);
     return rc ? det_wrap(err, "callback '%s', %s", name, member) : 0;
 }
 
@@ -191,19 +194,19 @@ bool det_context_is_update(const det_context *ctx)
 void det_backward_loss_with(det_context *ctx, det_tensor *loss, det_backward_opts opts)
 {
     if (!is_training(ctx, "det_backward_loss")) return;
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     engine->backward(ctx->amp ? engine->scale_loss(ctx->scaler, loss) : loss, opts);
 }
 
 static void clip(const det_context *ctx, det_optimizer *opt, det_scaler *scaler,
                  const det_step_opts *opts)
 {
-    const struct engine_ops *engine = ctx->setup.engine;
-    if (!opts->clip && opts->clip_norm == 0 && opts->clip_value == 0) return;
+    const det_engine *engine = ctx->setup.engine;
+    if (!opts->clip && isinf(opts->clip_norm) && isinf(opts->clip_value)) return;
     engine->unscale_grads(scaler, opt);
     if (opts->clip) opts->clip(opt, opts->clip_user);
-    if (opts->clip_norm != 0) engine->clip_norm(opt, opts->clip_norm);
-    if (opts->clip_value != 0) engine->clip_value(opt, opts->clip_value);
+    if (!isinf(opts->clip_norm)) engine->clip_norm(opt, opts->clip_norm);
+    if (!isinf(opts->clip_value)) engine->clip_value(opt, opts->clip_value);
 }
 
 // Over the ranks, and over the batches since the last step.
@@ -220,7 +223,7 @@ static void average_grads(const det_context *ctx, const struct wrapped_optimizer
 void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts opts)
 {
     if (!opt || !is_training(ctx, "det_step_optimizer")) return;
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     struct wrapped_optimizer *wrapped = find_optimizer(ctx, opt);
     int64_t n = ctx->setup.aggregation_frequency;
     if (!wrapped) {
@@ -228,10 +231,11 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
                               "(det_wrap_optimizer in init)");
         return;
     }
-    if (opts.keep_grads && n > 1) {
-        det_raise(DET_EINVAL,
-                  "det_step_optimizer: keep_grads does not go with aggregation_frequency %lld",
-                  (long long)n);
+    if (!opts.zero_grads && n > 1) {
+        det_raise(
+            DET_EINVAL,
+            "det_step_optimizer: zero_grads = false does not go with aggregation_frequency %lld",
+            (long long)n);
         return;
     }
     if (!is_update(ctx)) return;
@@ -241,7 +245,7 @@ void det_step_optimizer_with(det_context *ctx, det_optimizer *opt, det_step_opts
     engine->optim_step(scaler, opt);
     if (ctx->amp) engine->scaler_again(scaler, opt); // a batch may have several steps
     ctx->scaler_was_used |= scaler == ctx->scaler;
-    if (!opts.keep_grads) engine->zero_grad(opt);
+    if (opts.zero_grads) engine->zero_grad(opt);
 }
 
 // How often a schedule steps after batch b, which is an update batch.
@@ -264,7 +268,7 @@ static int64_t steps_due(const det_context *ctx, const struct wrapped_schedule *
 void context_batch_end(det_context *ctx)
 {
     if (!is_update(ctx)) return;
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     if (ctx->amp && ctx->scaler_was_used) engine->scaler_update(ctx->scaler);
     ctx->scaler_was_used = false;
     for (int i = 0; i < ctx->n_schedules; i++)

@@ -25,7 +25,7 @@ struct callback {
 
 // What a context is made with. Documents and texts outlive it.
 struct context_setup {
-    const struct engine_ops *engine;
+    const det_engine *engine;
     const struct doc *hparams, *data, *experiment; // NULL: none
     uint64_t seed;
     struct dist *ranks; // NULL: only this one
@@ -40,6 +40,7 @@ enum context_phase { PHASE_INIT, PHASE_READY, PHASE_TRAINING, PHASE_VALIDATION }
 
 struct det_context {
     struct context_setup setup;
+    void *arg; // of the trial
     struct det_config hparams, data, experiment;
     enum context_phase phase;
 
@@ -86,15 +87,14 @@ void reducers_next_batch(det_context *ctx);
 int reducer_interleave(const det_value *per_rank, double *out, int64_t *n, det_err *err);
 
 // Calls a member of every callback that has it, in order; the first failure ends that. rc gets it.
-#define CALLBACKS(ctx, rc, err, member, ...)                                                     \
-    for (int cb_i = 0; !(rc) && cb_i < (ctx)->n_callbacks; cb_i++) {                             \
-        struct callback *cb = &(ctx)->callbacks[cb_i];                                           \
-        if (!cb->ops->member) continue;                                                          \
-        det_ok(err);                                                                             \
-        (rc) = callback_result((ctx), cb->ops->member(cb->self, __VA_ARGS__), cb->name, #member, \
-                               (err));                                                           \
+#define CALLBACKS(ctx, rc, err, member, ...)                                                      \
+    for (int cb_i = 0; !(rc) && cb_i < (ctx)->n_callbacks; cb_i++) {                              \
+        struct callback *cb = &(ctx)->callbacks[cb_i];                                            \
+        if (!cb->ops->member) continue;                                                           \
+        det_ok(err);                                                                              \
+        (rc) = callback_result(cb->ops->member(cb->self, __VA_ARGS__), cb->name, #member, (err)); \
     }
 // What a function of the user's returned, or left in the sticky error; err, which was clear before,
 // has a reason in any case.
-int user_result(const det_context *ctx, int rc, det_err *err);
-int callback_result(det_context *ctx, int rc, const char *name, const char *member, det_err *err);
+int user_result(int rc, det_err *err);
+int callback_result(int rc, const char *name, const char *member, det_err *err);

@@ -19,6 +19,11 @@ const det_config *det_context_experiment_config(const det_context *ctx)
     return ctx ? &ctx->experiment : NULL;
 }
 
+void *det_context_arg(const det_context *ctx)
+{
+    return ctx ? ctx->arg : NULL;
+}
+
 int64_t det_context_global_batch_size(const det_context *ctx)
 {
     return ctx ? det_hparam_int(ctx, "global_batch_size") : 0;

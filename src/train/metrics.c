@@ -14,7 +14,14 @@ struct column {
     int64_t last_row; // the last one that has a value for it
 };
 
+// A number that the engine keeps, and its place in values.
+struct kept {
+    int64_t row;
+    int column;
+};
+
 struct det_metrics {
+    const det_engine *engine;
     struct column *columns;
     int n_columns, cap_columns;
     double *values; // (n_rows, n_columns)
@@ -24,15 +31,28 @@ struct det_metrics {
     int next;  // the column that is probably reported next
     bool filling;
     det_tensor *loss;
+    struct kept *kept;
+    det_tensor **kept_value; // the same
+    int64_t n_kept, cap_kept;
 };
 
-det_metrics *metrics_new(void)
+det_metrics *metrics_new(const det_engine *engine)
 {
-    return xcalloc(1, sizeof(det_metrics));
+    det_metrics *m = xcalloc(1, sizeof *m);
+    m->engine = engine;
+    return m;
+}
+
+static void forget_kept(det_metrics *m)
+{
+    for (int64_t i = 0; i < m->n_kept; i++)
+        m->engine->kept_free(m->kept_value[i]);
+    m->n_kept = 0;
 }
 
 void metrics_clear(det_metrics *m)
 {
+    forget_kept(m);
     for (int i = 0; i < m->n_columns; i++)
         free(m->columns[i].name);
     m->n_columns = m->n_set = m->next = 0;
@@ -47,6 +67,8 @@ void metrics_free(det_metrics *m)
     metrics_clear(m);
     free(m->columns);
     free(m->values);
+    free(m->kept);
+    free(m->kept_value);
     free(m);
 }
 
@@ -126,45 +148,78 @@ static int column_for(det_metrics *m, const char *name)
     return m->n_columns - 1;
 }
 
-void det_metric_number(det_metrics *m, const char *name, double value)
+// The column of a name that may be reported now, with a place in the row; -1: not.
+static int claim(det_metrics *m, const char *name)
 {
     if (!m || !name || !name[0]) {
         det_raise(DET_EINVAL, "det_metric: %s", m ? "the name is empty" : "there are no metrics");
-        return;
+        return -1;
     }
     if (!m->filling) {
         det_raise(DET_ESTATE, "det_metric: '%s' is reported outside of a batch", name);
-        return;
+        return -1;
     }
     int at = column_for(m, name);
-    if (at < 0) return;
+    if (at < 0) return at;
     struct column *c = &m->columns[at];
     if (c->last_row == m->n_rows) {
         det_raise(DET_EINVAL, "metric '%s' is reported twice", name);
-        return;
+        return -1;
     }
     m->n_set++;
     c->last_row = m->n_rows;
-    row_at(m, m->n_rows)[at] = value;
     m->next = at + 1;
+    return at;
 }
 
-// The number is read here and not later: by then the tensor may have changed. Nothing waits for it,
-// since operations on this machine have computed their results already.
+void det_metric_number(det_metrics *m, const char *name, double value)
+{
+    int at = claim(m, name);
+    if (at >= 0) row_at(m, m->n_rows)[at] = value;
+}
+
+static void keep(det_metrics *m, int column, det_tensor *value)
+{
+    if (m->n_kept == m->cap_kept) {
+        m->cap_kept = m->cap_kept ? 2 * m->cap_kept : 64;
+        m->kept = xrealloc(m->kept, (size_t)m->cap_kept * sizeof *m->kept);
+        m->kept_value = xrealloc(m->kept_value, (size_t)m->cap_kept * sizeof *m->kept_value);
+    }
+    m->kept[m->n_kept] = (struct kept){m->n_rows, column};
+    m->kept_value[m->n_kept++] = value;
+}
+
 void det_metric_tensor(det_metrics *m, const char *name, det_tensor *value)
 {
+    det_err err;
+    double number = NAN;
+    det_tensor *kept = NULL;
     if (!value) { // an error is pending; if not, this is one
         det_raise(DET_EINVAL, "det_metric: '%s' is NULL", name ? name : "");
         return;
     }
-    if (det_numel(value) != 1) {
-        char text[96];
-        det_raise(DET_ESHAPE, "metric '%s' is %s, not a single number", name,
-                  det_describe(value, text, sizeof text));
+    if (m && m->engine->scalar(value, &number, &kept, &err)) {
+        det_raise(err.code, "metric '%s' %s", name ? name : "", err.msg);
         return;
     }
-    det_metric_number(m, name, det_item(value));
-    if (m && str_eq(str_from(name), STR("loss"))) m->loss = value;
+    int at = claim(m, name);
+    if (at < 0 && kept) m->engine->kept_free(kept);
+    if (at < 0) return;
+    row_at(m, m->n_rows)[at] = number;
+    if (kept) keep(m, at, kept);
+    if (str_eq(str_from(name), STR("loss"))) m->loss = value;
+}
+
+int metrics_read(det_metrics *m, det_err *err)
+{
+    if (!m->n_kept) return 0;
+    double *number = xcalloc((size_t)m->n_kept, sizeof *number);
+    int rc = m->engine->read_kept(m->kept_value, m->n_kept, number, err);
+    for (int64_t i = 0; !rc && i < m->n_kept; i++)
+        row_at(m, m->kept[i].row)[m->kept[i].column] = number[i];
+    forget_kept(m);
+    free(number);
+    return rc ? det_wrap(err, "metrics") : 0;
 }
 
 det_tensor *metrics_loss(const det_metrics *m)

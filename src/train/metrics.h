@@ -1,11 +1,14 @@
 // train/metrics.h: the inside of det_metrics: a table that rows are added to.
-//   metrics_new  metrics_free  metrics_clear  metrics_begin_row  metrics_end_row  metrics_average
+//   metrics_new  metrics_free  metrics_clear  metrics_begin_row  metrics_end_row  metrics_read
 //   metrics_reduce  metrics_add_all  metrics_find
+//
+// What a batch reports may be a number that the engine keeps for later (det_engine.scalar). Then
+// its place is empty (NaN) until metrics_read, once for all rows, fills it.
 #pragma once
 
-#include "det/trial.h"
+#include "train/engine.h"
 
-det_metrics *metrics_new(void);
+det_metrics *metrics_new(const det_engine *engine);
 void metrics_free(det_metrics *m);
 void metrics_clear(det_metrics *m); // no names, no rows
 
@@ -13,6 +16,9 @@ void metrics_clear(det_metrics *m); // no names, no rows
 // with other names is an error, and batch_idx is for its message.
 void metrics_begin_row(det_metrics *m);
 int metrics_end_row(det_metrics *m, int64_t batch_idx, det_err *err);
+
+// Fills the places of numbers that were kept.
+int metrics_read(det_metrics *m, det_err *err);
 
 // The tensor that the row being filled, or the last one, reported as "loss"; NULL: none.
 det_tensor *metrics_loss(const det_metrics *m);

@@ -37,7 +37,7 @@ static int collect_callbacks(det_context *ctx, det_value *dict, det_err *err)
         if (!cb->ops->state_dict) continue;
         det_ok(err);
         det_value *state = cb->ops->state_dict(cb->self, err);
-        int rc = callback_result(ctx, state ? 0 : err->code, cb->name, "state_dict", err);
+        int rc = callback_result(state ? 0 : err->code, cb->name, "state_dict", err);
         det_value_set(dict, cb->name, state);
         if (rc) return rc;
     }
@@ -61,7 +61,7 @@ static void collect_gradients(det_context *ctx, det_value *dict)
 
 det_value *objects_collect(det_context *ctx, det_err *err)
 {
-    const struct engine_ops *engine = ctx->setup.engine;
+    const det_engine *engine = ctx->setup.engine;
     det_value *dict = det_value_dict();
     det_value *list = det_value_set(dict, models.key, det_value_list());
     for (int i = 0; i < ctx->n_models; i++)
@@ -76,7 +76,7 @@ det_value *objects_collect(det_context *ctx, det_err *err)
     if (ctx->scaler) det_value_set(dict, SCALER, engine->scaler_state(ctx->scaler));
     det_value_set(dict, RNG, engine->rng_state());
     collect_gradients(ctx, dict);
-    if (!rc) rc = engine->check(err);
+    if (!rc) rc = det_check(err);
     if (!rc) return dict;
     det_value_free(dict);
     return NULL;
@@ -142,11 +142,11 @@ static det_value *without_prefix(const det_value *state)
     det_value *plain = det_value_dict();
     for (int i = 0; i < det_value_len(state); i++)
         det_value_set(plain, det_value_key(state, i, NULL) + prefix.len,
-                      det_value_tensor(det_value_as_tensor(det_value_at(state, i))));
+                      det_value_copy(det_value_at(state, i)));
     return plain;
 }
 
-static int load_model(const struct engine_ops *engine, det_module *model, const det_value *state,
+static int load_model(const det_engine *engine, det_module *model, const det_value *state,
                       det_err *err)
 {
     int rc = engine->model_load(model, state, err);
@@ -235,7 +235,7 @@ static int load_callbacks(struct training *run, const det_value *tree, det_err *
             continue;
         }
         int rc = cb->ops->load_state_dict(cb->self, state, err);
-        rc = callback_result(run->ctx, rc, cb->name, "load_state_dict", err);
+        rc = callback_result(rc, cb->name, "load_state_dict", err);
         if (rc) return rc;
     }
     return 0;
@@ -256,7 +256,7 @@ int objects_load(struct training *run, det_value *tree, det_err *err)
     return rc ? rc : load_callbacks(run, tree, err);
 }
 
-det_value *objects_read(const struct engine_ops *engine, const char *dir, det_err *err)
+det_value *objects_read(const det_engine *engine, const char *dir, det_err *err)
 {
     static const char *const names[] = {CKPT_STATE, "state_dict.pth", "determined/state_dict.pth",
                                         "pedl/state_dict.pth", "checkpoint.pt"};

@@ -31,6 +31,11 @@ void reducer_free(det_reducer *r)
     free(r);
 }
 
+static bool is_left_out(const det_reducer *r, bool training)
+{
+    return training ? !r->opts.for_training : !r->opts.for_validation;
+}
+
 // --- by function
 
 static void list_reset(void *self)
@@ -114,8 +119,7 @@ void det_reducer_update(det_reducer *r, double value)
         det_raise(DET_EINVAL, "det_reducer_update: this reducer has operations of its own");
         return;
     }
-    bool training = r->ctx->phase == PHASE_TRAINING;
-    if (training ? r->opts.no_training : r->opts.no_validation) return;
+    if (is_left_out(r, r->ctx->phase == PHASE_TRAINING)) return;
     if (r->n == r->cap) {
         r->cap = r->cap ? 2 * r->cap : 64;
         r->values = xrealloc(r->values, (size_t)r->cap * sizeof *r->values);
@@ -205,37 +209,57 @@ static int check_names(const det_reducer *r, const det_metrics *out, det_err *er
     return det_fail(err, DET_EINVAL, "it has a name, so it must report exactly that metric");
 }
 
-static int finish_one(det_reducer *r, det_metrics *out, det_err *err)
+// What this rank has to give: a list with one entry per reducer. NULL on failure.
+static det_value *reduce_own(const det_context *ctx, bool training, det_err *err)
 {
-    const struct engine_ops *engine = r->ctx->setup.engine;
-    det_value *mine = r->ops->per_slot_reduce(r->self, err);
-    int rc = engine->check(mine ? err : NULL);
-    if (!mine || rc) {
-        det_value_free(mine);
-        return fail(r, "per_slot_reduce", err);
+    det_value *parts = det_value_list();
+    for (int i = 0; i < ctx->n_reducers; i++) {
+        det_reducer *r = ctx->reducers[i];
+        bool left_out = is_left_out(r, training);
+        det_ok(err);
+        det_value *part = left_out ? det_value_none() : r->ops->per_slot_reduce(r->self, err);
+        det_value_push(parts, part);
+        if (!user_result(part ? 0 : -1, err)) continue;
+        fail(r, "per_slot_reduce", err);
+        det_value_free(parts);
+        return NULL;
     }
-    det_value *all = ranks_gather(&r->ctx->setup, "reducer", mine, err);
-    if (!all) return fail(r, "per_slot_reduce", err);
+    return parts;
+}
+
+// out has what the index-th reducer makes of the parts of all ranks.
+static int reduce_all(det_reducer *r, const det_value *parts, int index, det_metrics *out,
+                      det_err *err)
+{
+    det_value *of_ranks = det_value_list();
+    for (int rank = 0; rank < det_value_len(parts); rank++)
+        det_value_push(of_ranks, det_value_copy(det_value_at(det_value_at(parts, rank), index)));
+    metrics_clear(out);
     metrics_begin_row(out);
-    rc = r->ops->cross_slot_reduce(r->self, all, out, err);
-    if (!rc) rc = engine->check(err);
+    det_ok(err);
+    int rc = user_result(r->ops->cross_slot_reduce(r->self, of_ranks, out, err), err);
     int row_rc = metrics_end_row(out, 0, rc ? NULL : err);
     if (!rc) rc = row_rc ? row_rc : check_names(r, out, err);
-    det_value_free(all);
+    if (!rc) rc = metrics_read(out, err);
+    det_value_free(of_ranks);
     return rc ? fail(r, "cross_slot_reduce", err) : 0;
 }
 
+// However many reducers there are, ranks talk to each other once.
 int reducers_finish(det_context *ctx, bool training, det_metrics *out, det_err *err)
 {
+    if (!ctx->n_reducers) return 0;
+    det_value *own = reduce_own(ctx, training, err);
+    det_value *parts = own ? ranks_gather(&ctx->setup, "reducers", own, err) : NULL;
+    if (!parts) return err->code;
+    det_metrics *made = metrics_new(ctx->setup.engine);
     int rc = 0;
-    det_metrics *made = ctx->n_reducers ? metrics_new() : NULL;
     for (int i = 0; !rc && i < ctx->n_reducers; i++) {
-        det_reducer *r = ctx->reducers[i];
-        if (training ? r->opts.no_training : r->opts.no_validation) continue;
-        metrics_clear(made);
-        rc = finish_one(r, made, err);
+        if (is_left_out(ctx->reducers[i], training)) continue;
+        rc = reduce_all(ctx->reducers[i], parts, i, made, err);
         if (!rc) metrics_add_all(out, made);
     }
     metrics_free(made);
+    det_value_free(parts);
     return rc;
 }

@@ -45,15 +45,15 @@ static void list_names(struct buf *out)
         buf_printf(out, "%s%s", out->len ? ", " : "", e->name);
 }
 
-const det_trial_ops *trial_find(const char *name, det_err *err)
+const det_trial_entry *trial_find(const char *name, det_err *err)
 {
-    const det_trial_ops *found = NULL;
+    const det_trial_entry *found = NULL;
     struct buf names = BUF_INIT(512);
     pthread_mutex_lock(&lock);
     const det_trial_entry *only = first && !first->next ? first : NULL;
     for (const det_trial_entry *e = first; e && name; e = e->next)
-        if (str_eq(str_from(e->name), str_from(name))) found = e->ops;
-    if (!name && only) found = only->ops;
+        if (str_eq(str_from(e->name), str_from(name))) found = e;
+    if (!name && only) found = only;
     list_names(&names);
     pthread_mutex_unlock(&lock);
     if (!found)

@@ -8,8 +8,7 @@
 
 enum { TEXT_MAX = 16 << 20 };
 
-// A checkpoint of a store must be whole. What has another name than a store gives is read as it is.
-static int verify(const char *dir, det_err *err)
+int checkpoint_verify(const char *dir, det_err *err)
 {
     struct arena arena = ARENA_INIT;
     struct store *store = NULL;
@@ -50,7 +49,7 @@ int training_read_state(struct training *run, det_err *err)
     struct training_state saved;
     const char *dir = run->resume;
     // The newest one was looked for among whole ones; one rank that looks is enough.
-    int rc = run->opts->resume && !run->ctx->setup.rank ? verify(dir, err) : 0;
+    int rc = run->opts->resume && !run->ctx->setup.rank ? checkpoint_verify(dir, err) : 0;
     if (rc) return det_wrap(err, "cannot resume");
     rc = read_position(dir, &saved, err);
     if (rc == DET_ENOTFOUND) {
@@ -130,7 +129,7 @@ int training_reload(struct training *run, det_err *err)
     if (!run->checkpoint) return 0;
     free(run->resume);
     run->resume = xstrdup(run->checkpoint);
-    int rc = run->ctx->setup.rank ? 0 : verify(run->resume, err);
+    int rc = run->ctx->setup.rank ? 0 : checkpoint_verify(run->resume, err);
     if (!rc) rc = training_resume(run, err);
     if (!rc && run->ctx->setup.ranks) rc = dist_barrier(run->ctx->setup.ranks, "test", err);
     return rc ? det_wrap(err, "the checkpoint of this test") : 0;

@@ -135,7 +135,7 @@ uint64_t setup_new_seed(void)
 {
     uint32_t seed = 0;
     if (getentropy(&seed, sizeof seed)) seed = (uint32_t)clock_unix_us();
-    return seed ? seed : 1;
+    return seed;
 }
 
 void setup_context(struct context_setup *setup, const struct exp_config *cfg)

@@ -27,7 +27,7 @@ int setup_parse_config(struct arena *arena, const char *text, const char *source
 const struct doc *setup_merge(struct arena *arena, const struct doc *above,
                               const struct doc *below);
 
-uint64_t setup_new_seed(void); // never 0
+uint64_t setup_new_seed(void);
 
 // What the configuration says about the context of a trial.
 void setup_context(struct context_setup *setup, const struct exp_config *cfg);

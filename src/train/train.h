@@ -2,8 +2,8 @@
 //
 // A program that runs trials (det-run) loads the module with the trial, and then needs one call:
 //
-//     const det_trial_ops *ops = trial_find("MNistTrial", err);
-//     struct train_task task = {.ops = ops, .config = &cfg, .opts = {.max_length = ...}};
+//     const det_trial_entry *entry = trial_find("MNistTrial", err);
+//     struct train_task task = {.trial = entry, .config = &cfg, .opts = {.max_length = ...}};
 //     int rc = train_run(&task, err);
 //
 // The loop reaches numbers through an engine and the world through a host (train/engine.h,
@@ -18,18 +18,18 @@
 
 // The trial that DET_TRIAL has made known under a name; NULL: the only one. If there is none, the
 // error lists those that there are.
-const det_trial_ops *trial_find(const char *name, det_err *err);
+const det_trial_entry *trial_find(const char *name, det_err *err);
 
 struct train_task {
-    const det_trial_ops *ops;
+    const det_trial_entry *trial;
     // Unless this is a task of a cluster, whose settings come from there:
     const struct exp_config *config; // NULL: none. Fills what opts leaves unset
     const struct doc *hparams;       // a map; NULL: the constants of config
-    uint64_t seed;                   // 0: that of config, or a new one
+    int64_t seed;                    // negative: that of config, or a new one
     int64_t trial_id, experiment_id; // 0: not of a cluster
     det_train_opts opts;
-    struct host *host;               // NULL: the cluster's, or a local one that obeys opts
-    const struct engine_ops *engine; // NULL: engine_det
+    struct host *host;        // NULL: the cluster's, or a local one that obeys opts
+    const det_engine *engine; // NULL: engine_default
     // Called with what came out, before everything is freed. May be NULL.
     void (*on_result)(const det_result *result, void *user);
     void *result_user;

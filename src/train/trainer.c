@@ -21,6 +21,14 @@ struct det_trainer {
     det_result result;
 };
 
+const det_engine *engine_default;
+static _Thread_local const det_engine *last_engine; // of a trainer, even if it could not be made
+
+const det_engine *trainer_engine(const det_trainer *t)
+{
+    return t ? t->setup.engine : last_engine;
+}
+
 // Other ranks cannot go on either.
 static void *raise_err(det_trainer *t, const det_err *err)
 {
@@ -31,20 +39,27 @@ static void *raise_err(det_trainer *t, const det_err *err)
 
 // --- making
 
-static det_trainer *trainer_new(void)
+static det_trainer *trainer_new(const det_engine *engine)
 {
     det_trainer *t = xcalloc(1, sizeof *t);
-    t->setup = (struct context_setup){.engine = &engine_det, .size = 1};
+    last_engine = engine ? engine : engine_default;
+    t->setup = (struct context_setup){.engine = last_engine, .size = 1};
     return t;
 }
 
+static int check_engine(const det_trainer *t, det_err *err)
+{
+    if (t->setup.engine) return 0;
+    return det_fail(err, DET_ESTATE, "this program has no engine: name one (det_init_opts.engine)");
+}
+
 // After configuration and hyperparameters are known. All ranks have the seed of rank 0.
-static int complete(det_trainer *t, uint64_t seed, det_err *err)
+static int complete(det_trainer *t, int64_t seed, det_err *err)
 {
     const struct exp_config *cfg = t->config.experiment;
     setup_context(&t->setup, cfg);
-    if (!seed && cfg) seed = (uint64_t)cfg->experiment_seed;
-    t->setup.seed = seed ? seed : setup_new_seed();
+    if (seed < 0 && cfg) seed = cfg->experiment_seed;
+    t->setup.seed = seed < 0 ? setup_new_seed() : (uint64_t)seed;
     int rc = dist_broadcast(t->ranks, "seed", 0, &t->setup.seed, sizeof t->setup.seed, err);
     if (rc) return rc;
     t->setup.data = t->config.data;
@@ -110,21 +125,23 @@ static int read_init_opts(det_trainer *t, const det_init_opts *opts, det_err *er
     return rc ? rc : set_hparams(t, values, err);
 }
 
-static uint64_t task_seed(void)
+// Negative: it has none.
+static int64_t task_seed(void)
 {
-    int64_t seed = 0;
+    int64_t seed = -1;
     const char *text = getenv("DET_TRIAL_SEED");
-    return text && number_to_int(str_from(text), 10, &seed) ? (uint64_t)seed : 0;
+    return text && number_to_int(str_from(text), 10, &seed) ? seed : -1;
 }
 
 det_trainer *det_init_with(det_init_opts opts)
 {
     det_err err;
-    det_trainer *t = trainer_new();
-    int rc = join_ranks(t, &err);
+    det_trainer *t = trainer_new(opts.engine);
+    int rc = check_engine(t, &err);
+    if (!rc) rc = join_ranks(t, &err);
     if (!rc) rc = join_cluster(t, &err);
     if (!rc) rc = read_init_opts(t, &opts, &err);
-    if (!rc) rc = complete(t, opts.seed ? opts.seed : task_seed(), &err);
+    if (!rc) rc = complete(t, opts.seed < 0 ? task_seed() : opts.seed, &err);
     if (!rc) return t;
     raise_err(t, &err);
     det_trainer_free(t);
@@ -192,10 +209,10 @@ int64_t det_shard_batch_size(const det_trainer *t, int64_t global_batch_size)
 
 // --- trials
 
-static det_trial *build_trial(det_trainer *t, const det_trial_ops *ops,
+static det_trial *build_trial(det_trainer *t, const det_trial_ops *ops, det_trial_opts opts,
                               const struct context_setup *setup, det_err *err)
 {
-    det_trial *trial = trial_new(ops, setup, err);
+    det_trial *trial = trial_new(ops, opts, setup, err);
     if (!trial && t->core && err->code == DET_EHPARAM)
         det_core_report_invalid_hparams(t->core, NULL);
     if (!trial) return NULL;
@@ -203,7 +220,7 @@ static det_trial *build_trial(det_trainer *t, const det_trial_ops *ops,
     return t->trials = trial;
 }
 
-det_trial *det_build_trial(det_trainer *t, const det_trial_ops *ops)
+det_trial *det_build_trial_with(det_trainer *t, const det_trial_ops *ops, det_trial_opts opts)
 {
     det_err err;
     if (!t) return NULL;
@@ -211,19 +228,20 @@ det_trial *det_build_trial(det_trainer *t, const det_trial_ops *ops)
         det_raise(DET_EINVAL, "det_build_trial: there are no operations");
         return NULL;
     }
-    det_trial *trial = build_trial(t, ops, &t->setup, &err);
+    det_trial *trial = build_trial(t, ops, opts, &t->setup, &err);
     return trial ? trial : raise_err(t, &err);
 }
 
-static int load_trial(det_trainer *t, const det_trial_ops *ops, const char *dir, det_trial **out,
-                      det_err *err)
+static int load_trial(det_trainer *t, const det_trial_ops *ops, det_trial_opts opts,
+                      const char *dir, det_trial **out, det_err *err)
 {
     struct context_setup setup = t->setup;
-    int rc = setup_read_checkpoint(&t->arena, dir, &setup, err);
+    int rc = checkpoint_verify(dir, err);
+    if (!rc) rc = setup_read_checkpoint(&t->arena, dir, &setup, err);
     if (rc) return rc;
     det_value *tree = objects_read(setup.engine, dir, err);
     if (!tree) return err->code;
-    det_trial *trial = build_trial(t, ops, &setup, err);
+    det_trial *trial = build_trial(t, ops, opts, &setup, err);
     rc = trial ? objects_load_models(trial->ctx, tree, err) : err->code;
     det_value_free(tree);
     if (!rc) *out = trial;
@@ -255,7 +273,7 @@ det_trial *det_load_checkpoint_trial_with(det_trainer *t, const det_trial_ops *o
     }
     int rc = dir ? 0 : fetch_checkpoint(t, &source, &dir, &err);
     if (rc) return raise_err(t, &err);
-    if (!load_trial(t, ops, dir, &trial, &err)) return trial;
+    if (!load_trial(t, ops, source.trial, dir, &trial, &err)) return trial;
     det_wrap(&err, "checkpoint '%s'", dir);
     return raise_err(t, &err);
 }
@@ -288,14 +306,16 @@ static int run_training(det_trainer *t, det_trial *trial, struct host *host, det
     struct training *run = &t->run;
     training_init(run, trial, host, &t->opts);
     t->has_run = true;
-    det_warning_handler before = det_set_warning_handler((det_warning_handler){pass_warning, run});
+    const det_engine *engine = t->setup.engine;
+    det_warning_handler before =
+        engine->set_warning_handler((det_warning_handler){pass_warning, run});
     int rc = training_open_store(run, err);
     if (!rc)
         rc = training_run(run, err);
     else if (t->core && rc == DET_EHPARAM) // so says another rank
         det_core_report_invalid_hparams(t->core, NULL);
     training_close(run);
-    det_set_warning_handler(before);
+    engine->set_warning_handler(before);
     if (!rc) fill_result(t);
     return rc;
 }
@@ -356,9 +376,10 @@ static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, d
 const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opts opts)
 {
     det_err err;
+    const det_engine *engine = trainer_engine(t);
     if (!t || !trial) {
-        engine_det.loader_free(opts.training);
-        engine_det.loader_free(opts.validation);
+        if (engine && opts.training) engine->loader_free(opts.training);
+        if (engine && opts.validation) engine->loader_free(opts.validation);
         return NULL;
     }
     return train(t, trial, &opts, &err) ? raise_err(t, &err) : &t->result;
@@ -370,7 +391,6 @@ static int take_task(det_trainer *t, const struct train_task *task, det_err *err
 {
     struct context_setup *setup = &t->setup;
     int rc = 0;
-    if (task->engine) setup->engine = task->engine;
     if (t->core) {
         rc = read_task_config(t, err);
         if (!rc) rc = set_hparams(t, task->hparams, err);
@@ -388,7 +408,8 @@ static int take_task(det_trainer *t, const struct train_task *task, det_err *err
 
 static int build_and_train(det_trainer *t, const struct train_task *task, det_err *err)
 {
-    det_trial *trial = build_trial(t, task->ops, &t->setup, err);
+    const det_trial_opts opts = {task->trial->name, task->trial->arg};
+    det_trial *trial = build_trial(t, task->trial->ops, opts, &t->setup, err);
     if (trial) return train(t, trial, &task->opts, err);
     if (t->host && t->host->ops->leave)
         t->host->ops->leave(t->host,
@@ -401,8 +422,9 @@ int train_run(const struct train_task *task, det_err *err)
 {
     det_err own;
     if (!err) err = &own;
-    det_trainer *t = trainer_new();
-    int rc = join_ranks(t, err);
+    det_trainer *t = trainer_new(task->engine);
+    int rc = check_engine(t, err);
+    if (!rc) rc = join_ranks(t, err);
     if (!rc && !task->host) rc = join_cluster(t, err);
     if (!rc) rc = take_task(t, task, err);
     if (!rc) rc = build_and_train(t, task, err);

@@ -138,8 +138,8 @@ static int step_for_trial(struct training *run, det_err *err)
                         "'clip_grad_val' do not go together");
     det_backward_loss(ctx, loss);
     det_step_optimizer(ctx, ctx->optimizers[0].opt,
-                       .clip_norm = norm ? det_hparam_double(ctx, "clip_grad_l2_norm") : 0,
-                       .clip_value = value ? det_hparam_double(ctx, "clip_grad_val") : 0);
+                       .clip_norm = norm ? det_hparam_double(ctx, "clip_grad_l2_norm") : INFINITY,
+                       .clip_value = value ? det_hparam_double(ctx, "clip_grad_val") : INFINITY);
     return 0;
 }
 
@@ -153,7 +153,7 @@ static int train_batch(struct training *run, const det_value *batch, int64_t epo
     int rc = run->trial->ops->train_batch(run->trial->self, &step, run->batch_rows, err);
     if (!rc && run->trial->ops->build_model) rc = step_for_trial(run, err);
     if (!rc) context_batch_end(run->ctx);
-    rc = user_result(run->ctx, rc, err);
+    rc = user_result(rc, err);
     run->engine->end();
     reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->batch_rows, run->state.batches, rc ? NULL : err);
@@ -249,6 +249,7 @@ static int workload(struct training *run, det_err *err)
     int rc = 0;
     while (!rc && !run->due)
         rc = one_batch(run, err);
+    if (!rc) rc = metrics_read(run->batch_rows, err);
     if (!rc) rc = bring_ranks_together(run, err);
     if (rc) return rc;
     metrics_reduce(run->batch_rows, NULL, NULL, run->training);
@@ -312,7 +313,7 @@ static int start_callbacks(struct training *run, det_err *err)
         if (!cb->ops->on_trial_startup) continue;
         det_ok(err);
         int rc = cb->ops->on_trial_startup(cb->self, run->state.batches, run->resume, err);
-        rc = callback_result(ctx, rc, cb->name, "on_trial_startup", err);
+        rc = callback_result(rc, cb->name, "on_trial_startup", err);
         if (rc) return rc;
     }
     return 0;
@@ -343,7 +344,7 @@ static int open_data(struct training *run, det_err *err)
                                                                      .replicas = setup->size,
                                                                      .rank = setup->rank});
     training_hint_start(run);
-    rc = run->engine->check(err);
+    rc = det_check(err);
     for (int i = BOUNDARY_VALIDATE; !rc && i < N_BOUNDARIES; i++)
         rc = resolve(run, &run->period[i], err);
     return rc ? det_wrap(err, "training data") : 0;
@@ -406,16 +407,17 @@ void training_warn(struct training *run, const char *fmt, ...)
 void training_init(struct training *run, det_trial *trial, struct host *host,
                    const det_train_opts *opts)
 {
+    const det_engine *engine = trial->ctx->setup.engine;
     *run = (struct training){.trial = trial,
                              .ctx = trial->ctx,
-                             .engine = trial->ctx->setup.engine,
+                             .engine = engine,
                              .host = host,
                              .opts = opts,
-                             .batch_rows = metrics_new(),
-                             .training = metrics_new(),
-                             .validation_rows = metrics_new(),
-                             .validation = metrics_new(),
-                             .best = metrics_new(),
+                             .batch_rows = metrics_new(engine),
+                             .training = metrics_new(engine),
+                             .validation_rows = metrics_new(engine),
+                             .validation = metrics_new(engine),
+                             .best = metrics_new(engine),
                              .resume = opts->resume ? xstrdup(opts->resume) : NULL};
     run->ctx->stop_requested = false;
     run->period[BOUNDARY_VALIDATE] = opts->min_validation_period;

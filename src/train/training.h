@@ -15,7 +15,7 @@
 
 struct det_trial {
     const det_trial_ops *ops;
-    const char *name;
+    char *name;
     void *self;
     det_context *ctx;
     det_loader *training, *validation; // in use
@@ -24,8 +24,12 @@ struct det_trial {
     struct det_trial *next; // of the same trainer
 };
 
+// The engine of a trainer; NULL: that which the last trainer of this thread was to have.
+const det_engine *trainer_engine(const det_trainer *trainer);
+
 // Makes self, runs init and what follows it. NULL on failure.
-det_trial *trial_new(const det_trial_ops *ops, const struct context_setup *setup, det_err *err);
+det_trial *trial_new(const det_trial_ops *ops, det_trial_opts opts,
+                     const struct context_setup *setup, det_err *err);
 void trial_free(det_trial *t);
 
 // The loader belongs to the trial from now on; NULL and known ones are ignored.
@@ -62,7 +66,7 @@ int training_state_parse(struct str text, struct training_state *out, det_err *e
 struct training {
     det_trial *trial;
     det_context *ctx;
-    const struct engine_ops *engine;
+    const det_engine *engine;
     struct host *host;
     struct saver *saver; // NULL: checkpoints are not written
     struct code *code;   // of the trial; NULL: none
@@ -111,6 +115,9 @@ int training_poll(struct training *run, det_err *err);
 int training_flush(struct training *run, det_err *err);
 int training_open_store(struct training *run, det_err *err);
 
+// A checkpoint of a store must be whole. What has another name than a store gives is used as it is.
+int checkpoint_verify(const char *dir, det_err *err);
+
 // To go on from run->resume: first the position, later everything that was wrapped (resume.c).
 int training_read_state(struct training *run, det_err *err);
 int training_resume(struct training *run, det_err *err);
@@ -124,7 +131,7 @@ int objects_gather(const det_context *ctx, det_value *state, det_err *err);
 int objects_load(struct training *run, det_value *state, det_err *err);
 int objects_load_models(det_context *ctx, const det_value *state, det_err *err);
 // Reads that file of a checkpoint, whatever its name was in its time.
-det_value *objects_read(const struct engine_ops *engine, const char *dir, det_err *err);
+det_value *objects_read(const det_engine *engine, const char *dir, det_err *err);
 
 // Warn of what is rarely meant, before the first batch, after each workload and after each
 // validation (hints.c).

@@ -37,7 +37,7 @@ static int check_batch_size(const det_trial *t, det_err *err)
     const det_context *ctx = t->ctx;
     if (!det_config_has(&ctx->hparams, "global_batch_size")) return det_ok(err);
     int64_t global = det_context_global_batch_size(ctx);
-    int rc = ctx->setup.engine->check(err);
+    int rc = det_check(err);
     if (!rc && global < ctx->setup.size)
         rc = det_fail(err, DET_EHPARAM,
                       "hyperparameter 'global_batch_size' is %lld, but there %s %d slot%s",
@@ -48,16 +48,15 @@ static int check_batch_size(const det_trial *t, det_err *err)
 
 static int build(det_trial *t, det_err *err)
 {
-    const struct engine_ops *engine = t->ctx->setup.engine;
     int rc = check_batch_size(t, err);
     if (rc) return rc;
     if (t->ctx->setup.amp) det_use_amp(t->ctx);
     det_ok(err);
-    rc = user_result(t->ctx, t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0, err);
+    rc = user_result(t->ops->init ? t->ops->init(t->self, t->ctx, err) : 0, err);
     if (rc) return det_wrap(err, "trial %s, init", t->name);
     if (t->ops->build_model) {
         build_parts(t);
-        rc = engine->check(err);
+        rc = det_check(err);
         if (rc) return det_wrap(err, "trial %s, build_model and optimizer", t->name);
     }
     if (!t->ctx->n_models)
@@ -67,19 +66,21 @@ static int build(det_trial *t, det_err *err)
                         t->name);
     t->ctx->phase = PHASE_READY;
     if (t->ops->build_callbacks) t->ops->build_callbacks(t->self, t->ctx);
-    rc = engine->check(err);
+    rc = det_check(err);
     return rc ? det_wrap(err, "trial %s, build_callbacks", t->name) : 0;
 }
 
-det_trial *trial_new(const det_trial_ops *ops, const struct context_setup *setup, det_err *err)
+det_trial *trial_new(const det_trial_ops *ops, det_trial_opts opts,
+                     const struct context_setup *setup, det_err *err)
 {
-    const char *name = registry_name(ops);
+    const char *name = opts.name ? opts.name : registry_name(ops);
     if (check_ops(ops, name, err)) return NULL;
     det_trial *t = xcalloc(1, sizeof *t);
     t->ops = ops;
-    t->name = name;
+    t->name = xstrdup(name);
     t->self = ops->size ? xcalloc(1, ops->size) : NULL;
     t->ctx = context_new(setup);
+    t->ctx->arg = opts.arg;
     setup->engine->begin(0);
     int rc = build(t, err);
     setup->engine->end();
@@ -96,6 +97,7 @@ void trial_free(det_trial *t)
         t->ctx->setup.engine->loader_free(t->loaders[i]);
     context_free(t->ctx);
     free(t->loaders);
+    free(t->name);
     free(t->self);
     free(t);
 }
@@ -120,7 +122,7 @@ static int choose(det_trial *t, bool training, det_loader *given, det_err *err)
     if (!given && !*slot && make) {
         given = make(t->self);
         trial_adopt(t, given); // also if something failed on the way
-        int rc = t->ctx->setup.engine->check(err);
+        int rc = det_check(err);
         if (!rc && !given) rc = det_fail(err, DET_EINVAL, "it returned NULL");
         if (rc) return det_wrap(err, "trial %s, build_%s_data_loader", t->name, which);
     }

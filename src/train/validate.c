@@ -22,7 +22,7 @@ static int evaluate_batch(struct training *run, const det_value *batch, int64_t 
     metrics_begin_row(run->validation_rows);
     det_ok(err);
     int rc = run->trial->ops->evaluate_batch(run->trial->self, &step, run->validation_rows, err);
-    rc = user_result(run->ctx, rc, err);
+    rc = user_result(rc, err);
     run->engine->end();
     reducers_next_batch(run->ctx);
     int row_rc = metrics_end_row(run->validation_rows, batch_idx, rc ? NULL : err);
@@ -71,9 +71,10 @@ static int evaluate_by_batch(struct training *run, int64_t *n_records, det_err *
     if (rc) return rc;
     det_iter *it = run->engine->iter_open(
         run->trial->validation, (det_iter_opts){.replicas = setup->size, .rank = setup->rank});
-    rc = run->engine->check(err);
+    rc = det_check(err);
     if (!rc) rc = evaluate_all(run, it, n_records, err);
     run->engine->iter_close(it);
+    if (!rc) rc = metrics_read(run->validation_rows, err);
     if (!rc) rc = merge_rows(run, n_records, err);
     CALLBACKS(run->ctx, rc, err, on_validation_epoch_end, run->validation_rows, err);
     if (!rc) metrics_reduce(run->validation_rows, kind_of, run->trial, run->validation);
@@ -87,10 +88,10 @@ static int evaluate_alone(struct training *run, det_err *err)
     metrics_begin_row(run->validation);
     det_ok(err);
     int rc = t->ops->evaluate_full_dataset(t->self, t->validation, run->validation, err);
-    rc = user_result(run->ctx, rc, err);
+    rc = user_result(rc, err);
     run->engine->end();
     int row_rc = metrics_end_row(run->validation, 0, rc ? NULL : err);
-    if (!rc) rc = row_rc;
+    if (!rc) rc = row_rc ? row_rc : metrics_read(run->validation, err);
     return rc ? det_wrap(err, "trial %s, evaluate_full_dataset", t->name) : 0;
 }
 

@@ -1,7 +1,7 @@
 // tests/support/training.h: trains trials inside of tests and remembers what was reported.
 #pragma once
 
-#include "support/tensors.h"
+#include "support/errors.h"
 
 #include "det/trainer.h"
 

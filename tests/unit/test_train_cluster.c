@@ -1,12 +1,7 @@
 // A trial as a task of a cluster: what the master hears, and what it decides. The program is the
 // same as one that runs by itself.
 #include "support/fake_master.h"
-#include "support/tensors.h"
-
-#include "det/trainer.h"
-#include <math.h>
-
-#include "../../examples/onevar/model_def.c"
+#include "support/onevar.h"
 
 static const char *const to_4_batches =
     "{\"op\":{\"validateAfter\":{\"length\":4,\"unit\":\"batches\"}},\"completed\":false}";
@@ -28,20 +23,20 @@ static int setup(void **state)
            "{\"searcher\":{\"name\":\"single\",\"metric\":\"loss\",\"max_length\":{\"batches\":4}},"
            "\"hyperparameters\":{\"learning_rate\":0.5},\"scheduling_unit\":2}",
            1);
-    return scope_setup(state);
+    return lab_setup(state);
 }
 
 static int teardown(void **state)
 {
     fake_stop();
     fake_reset();
-    return scope_teardown(state);
+    return lab_teardown(state);
 }
 
 // What a program does that knows nothing of clusters: 8 batches an epoch.
 static int64_t train(const det_trial_ops *ops, det_report_fn on_report)
 {
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.125, global_batch_size: 8}");
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.125, global_batch_size: 8}");
     const det_result *r = det_train(t, det_build_trial(t, ops), .max_length = det_batches(100),
                                     .on_report = on_report);
     int64_t batches = r ? r->batches : -1;
@@ -86,7 +81,9 @@ static void test_task__completes_a_length_when_all_of_it_is_safe(void **state)
     (void)state;
     train(&OneVarTrial, NULL);
     assert_heard("checkpoints", 0, "\"stepsCompleted\":4");
-    assert_heard("checkpoints", 0, "\"framework\":\"det\"");
+    char framework[64];
+    snprintf(framework, sizeof framework, "\"framework\":\"%s\"", lab_engine->name);
+    assert_heard("checkpoints", 0, framework);
     assert_heard("checkpoints", 0, "\"state-dict.pth\":");
     assert_null(fake_heard("checkpoints", 1));
     assert_true(index_of("checkpoints") < index_of("completed_operation"));

@@ -1,12 +1,11 @@
 // The loop: which events happen, how often, in which order, and how it ends.
 #include "support/callbacks.h"
 #include "support/files.h"
+#include "support/onevar.h"
 #include "support/training.h"
 #include "train/train.h"
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "../../examples/onevar/model_def.c"
 
 static struct counter counter;
 static struct training_log training;
@@ -29,10 +28,10 @@ static int reset(void **state)
 {
     counter = (struct counter){0};
     memset(&training, 0, sizeof training);
-    return scope_setup(state);
+    return lab_setup(state);
 }
 
-#define LOOP_TEST(function) cmocka_unit_test_setup_teardown(function, reset, scope_teardown)
+#define LOOP_TEST(function) cmocka_unit_test_setup_teardown(function, reset, lab_teardown)
 
 static const char *const by_2 = "{learning_rate: 0.001, global_batch_size: 2}"; // 32 per epoch
 static const char *const by_4 = "{learning_rate: 0.001, global_batch_size: 4}"; // 16 per epoch
@@ -47,7 +46,7 @@ static const det_result *run_with(const char *hparams, det_train_opts opts)
     static det_trial_ops ops;
     det_trainer_free(t); // of the run before
     ops = counted();
-    t = det_init(.hparams = hparams, .seed = 7);
+    t = lab_init(.hparams = hparams, .seed = 7);
     det_trial *trial = det_build_trial(t, &ops);
     opts.checkpoint_dir = temp_path("checkpoints");
     if (!opts.on_report) {
@@ -178,7 +177,7 @@ static void test_loop__test_mode_loads_its_checkpoint_and_keeps_nothing(void **s
     setenv("TMPDIR", scratch, 1);
     for (int refuses = 0; refuses < 2; refuses++) {
         if (refuses) ops.build_callbacks = add_refusing;
-        det_trainer *t = det_init(.hparams = by_2);
+        det_trainer *t = lab_init(.hparams = by_2);
         const det_result *r = det_train(t, det_build_trial(t, &ops), .test_mode = true,
                                         .checkpoint_dir = saved, LOG_TO(&training));
         assert_true(refuses ? !r : r && !r->checkpoint);
@@ -305,7 +304,7 @@ static void test_loop__refuses_two_callbacks_of_one_name(void **state)
     (void)state;
     det_trial_ops ops = OneVarTrial;
     ops.build_callbacks = add_two;
-    det_trainer *t = det_init(.hparams = by_2);
+    det_trainer *t = lab_init(.hparams = by_2);
     assert_null(det_build_trial(t, &ops));
     assert_raised(DET_EINVAL, "there is a callback 'counter' already");
     det_trainer_free(t);
@@ -333,7 +332,7 @@ static int forgetful(void *self, const det_step *step, det_metrics *out, det_err
 
 static void fail_with(const det_trial_ops *ops, det_train_opts opts, int code, const char *message)
 {
-    det_trainer *t = det_init(.hparams = by_2);
+    det_trainer *t = lab_init(.hparams = by_2);
     opts.checkpoint_dir = temp_path("failed");
     assert_null(det_train_with(t, det_build_trial(t, ops), opts));
     assert_raised(code, message);
@@ -374,7 +373,7 @@ static void test_loop__accepts_batches_without_metrics(void **state)
     (void)state;
     det_trial_ops ops = OneVarTrial;
     ops.train_batch = ops.evaluate_batch = says_nothing;
-    det_trainer *t = det_init(.hparams = by_2);
+    det_trainer *t = lab_init(.hparams = by_2);
     const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(3));
     assert_int_equal(r->batches, 3);
     assert_int_equal(det_metrics_len(r->training), 0);
@@ -390,7 +389,7 @@ static int wraps_nothing(void *self, det_context *ctx, det_err *err)
 static int wraps_a_model(void *self, det_context *ctx, det_err *err)
 {
     (void)self;
-    det_wrap_model(ctx, det_nn_linear(1, 1));
+    det_wrap_model(ctx, lab_model((struct lab_model){.features = 1}));
     return det_check(err);
 }
 
@@ -402,7 +401,7 @@ static det_loader *no_loader(void *self)
 
 static det_loader *failed_loader(void *self)
 {
-    det_transform_resize(0, 0);
+    det_raise(DET_EINVAL, "no such file");
     return onevar_data(self);
 }
 
@@ -414,7 +413,7 @@ static void test_loop__says_what_is_wrong_with_a_loader(void **state)
     ops.build_training_data_loader = no_loader;
     fail_with(&ops, opts, DET_EINVAL, "build_training_data_loader: it returned NULL");
     ops.build_training_data_loader = failed_loader; // the loader is not lost
-    fail_with(&ops, opts, DET_EINVAL, "build_training_data_loader: det_transform_resize");
+    fail_with(&ops, opts, DET_EINVAL, "build_training_data_loader: no such file");
 }
 
 static void test_loop__says_what_a_trial_lacks(void **state)
@@ -449,12 +448,10 @@ static void test_loop__takes_loaders_instead_of_those_of_the_trial(void **state)
     (void)state;
     det_trial_ops ops = counted();
     ops.build_training_data_loader = ops.build_validation_data_loader = NULL;
-    det_trainer *t = det_init(.hparams = by_2);
+    det_trainer *t = lab_init(.hparams = by_2);
     det_trial *trial = det_build_trial(t, &ops);
     const det_result *r =
-        train_ok(t, trial, det_loader_new(det_dataset_new(&ones, NULL), .batch_size = 8),
-                 det_loader_new(det_dataset_new(&ones, NULL), .batch_size = 32),
-                 .max_length = det_epochs(1));
+        train_ok(t, trial, lab_ones(8), lab_ones(32), .max_length = det_epochs(1));
     assert_int_equal(r->batches, 8);
     assert_non_null(strstr(counter.trace, "val_epoch_end(2)"));
     r = train_ok(t, trial, .max_length = det_epochs(1)); // the loaders stay

@@ -1,10 +1,9 @@
 // Metrics: averages, reductions, custom reducers; what is best; hosts that hear of them.
 #include "support/files.h"
+#include "support/onevar.h"
 #include "support/training.h"
 #include "train/context.h"
 #include "train/train.h"
-
-#include "../../examples/onevar/model_def.c"
 
 static struct training_log training;
 static const char *const by_4 = "{learning_rate: 0.001, global_batch_size: 4}";
@@ -12,10 +11,10 @@ static const char *const by_4 = "{learning_rate: 0.001, global_batch_size: 4}";
 static int reset(void **state)
 {
     memset(&training, 0, sizeof training);
-    return scope_setup(state);
+    return lab_setup(state);
 }
 
-#define METRIC_TEST(function) cmocka_unit_test_setup_teardown(function, reset, scope_teardown)
+#define METRIC_TEST(function) cmocka_unit_test_setup_teardown(function, reset, lab_teardown)
 
 // --- reducing numbers
 
@@ -109,14 +108,14 @@ static int reduced_init(void *self, det_context *ctx, det_err *err)
 {
     struct reduced *m = self;
     m->by_function = det_wrap_reducer_fn(ctx, "by_function", sum_all, &n_values);
-    det_wrap_reducer(ctx, ops_name, &sum_ops, self, .no_validation = true);
+    det_wrap_reducer(ctx, ops_name, &sum_ops, self, .for_validation = false);
     return onevar_init(self, ctx, err);
 }
 
 static int reduced_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 {
     struct reduced *m = self;
-    double value = det_item(det_sum(det_batch_at(step->batch, 1))) * (double)step->batch_idx;
+    double value = lab_batch_sum(step->batch) * (double)step->batch_idx;
     det_reducer_update(m->by_function, value);
     m->sum += value;
     det_metric(out, "loss", 0);
@@ -157,7 +156,7 @@ static void test_reducer__sees_each_workload_by_itself(void **state)
         n_seen = 0;
         ops_name = names[k];
         det_trial_ops ops = reduced_ops();
-        det_trainer *t = det_init(.hparams = by_4);
+        det_trainer *t = lab_init(.hparams = by_4);
         train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(30),
                  .reporting_period = det_batches(10), .on_report = see);
         assert_int_equal(n_seen, 3);
@@ -175,7 +174,7 @@ static void test_reducer__must_report_its_name(void **state)
     (void)state;
     ops_name = "another";
     det_trial_ops ops = reduced_ops();
-    det_trainer *t = det_init(.hparams = by_4);
+    det_trainer *t = lab_init(.hparams = by_4);
     assert_null(det_train(t, det_build_trial(t, &ops), .max_length = det_batches(3)));
     assert_raised(DET_EINVAL, "reducer 'another', cross_slot_reduce: it has a name");
     ops_name = "by_function";
@@ -216,7 +215,7 @@ static void test_validation__reduces_as_the_trial_says(void **state)
     det_trial_ops ops = OneVarTrial;
     ops.evaluate_batch = index_batch;
     ops.evaluation_reducer = by_name;
-    det_trainer *t = det_init(.hparams = by_4);
+    det_trainer *t = lab_init(.hparams = by_4);
     const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(1));
     assert_near(det_metrics_get(r->validation, "avg"), 8.5, 0);
     assert_near(det_metrics_get(r->validation, "sum"), 136, 0);
@@ -230,9 +229,9 @@ static bool grads_were_on, was_training;
 static int all_at_once(void *self, det_loader *loader, det_metrics *out, det_err *err)
 {
     struct onevar *m = self;
-    grads_were_on = det_grad_enabled();
-    was_training = det_module_training(m->model);
-    det_metric(out, "samples", (double)det_loader_samples(loader));
+    grads_were_on = lab_grad_enabled();
+    was_training = lab_is_training(m->model);
+    det_metric(out, "batches", (double)lab_engine->loader_length(loader));
     return det_check(err);
 }
 
@@ -243,9 +242,9 @@ static void test_validation__can_be_of_the_whole_dataset(void **state)
     ops.evaluate_batch = NULL;
     ops.evaluate_full_dataset = all_at_once;
     grads_were_on = was_training = true;
-    det_trainer *t = det_init(.hparams = by_4);
+    det_trainer *t = lab_init(.hparams = by_4);
     const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(2));
-    assert_near(det_metrics_get(r->validation, "samples"), 64, 0);
+    assert_near(det_metrics_get(r->validation, "batches"), 16, 0);
     assert_false(grads_were_on);
     assert_false(was_training);
     det_trainer_free(t);
@@ -277,7 +276,7 @@ static void expect_checkpoints(det_train_opts opts, const int *batches)
     opts.checkpoint_dir = temp_path("best");
     opts.on_report = training_logged;
     opts.report_user = &training;
-    det_trainer *t = det_init(.hparams = by_4);
+    det_trainer *t = lab_init(.hparams = by_4);
     const det_result *r = train_ok_with(t, det_build_trial(t, &ops), opts);
     int n = 0;
     for (; batches[n]; n++)
@@ -404,7 +403,9 @@ static void test_host__gives_one_length_after_the_other(void **state)
     doc_set(hparams, STR("global_batch_size"), doc_new_int(&arena, 4));
     int n_results = 0;
     det_err err;
-    const struct train_task task = {.ops = &ops,
+    const det_trial_entry entry = {.ops = &ops};
+    const struct train_task task = {.trial = &entry,
+                                    .engine = lab_engine,
                                     .hparams = hparams,
                                     .host = &host.host,
                                     .opts = {.max_length = det_batches(1)},
@@ -436,7 +437,9 @@ static void test_host__hears_why_a_trial_ends(void **state)
     struct doc *hparams = doc_new(&arena, DOC_MAP);
     doc_set(hparams, STR("learning_rate"), doc_new_double(&arena, 0.1));
     doc_set(hparams, STR("global_batch_size"), doc_new_int(&arena, 4));
-    const struct train_task task = {.ops = &ops,
+    const det_trial_entry entry = {.ops = &ops};
+    const struct train_task task = {.trial = &entry,
+                                    .engine = lab_engine,
                                     .hparams = hparams,
                                     .host = &host.host,
                                     .opts = {.max_length = det_batches(1)}};
@@ -450,7 +453,7 @@ static void test_host__local_one_appends_lines(void **state)
 {
     (void)state;
     const char *path = temp_path("metrics.jsonl");
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.25, global_batch_size: 4}");
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.25, global_batch_size: 4}");
     for (int i = 0; i < 2; i++)
         train_ok(t, det_build_trial(t, &OneVarTrial), .max_length = det_batches(1),
                  .metrics_file = path);

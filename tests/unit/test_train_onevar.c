@@ -1,7 +1,6 @@
-// The example with one weight, whose training is known in closed form.
+// A trial with one weight, whose training is known in closed form.
+#include "support/onevar.h"
 #include "support/training.h"
-
-#include "../../examples/onevar/model_def.c"
 
 enum { BATCH = 32 };
 
@@ -14,7 +13,7 @@ static void test_onevar__follows_the_closed_form(void **state)
 {
     (void)state;
     static struct training_log log;
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.001, global_batch_size: 32}");
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.001, global_batch_size: 32}");
     det_trial *trial = det_build_trial(t, &OneVarTrial);
     const det_result *r = train_ok(t, trial, .max_length = det_batches(100),
                                    .reporting_period = det_batches(1), LOG_TO(&log));
@@ -41,7 +40,7 @@ static void test_onevar__aggregates_gradients(void **state)
 {
     (void)state;
     static struct training_log log;
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.01, global_batch_size: 8}");
     det_trial *trial = det_build_trial(t, &OneVarTrial);
     train_ok(t, trial, .max_length = det_batches(20), .reporting_period = det_batches(1),
              .aggregation_frequency = 2, LOG_TO(&log));
@@ -53,7 +52,7 @@ static void test_onevar__aggregates_gradients(void **state)
 static void test_onevar__reads_its_configuration(void **state)
 {
     (void)state;
-    det_trainer *t = det_init(.config = "examples/onevar/const.yaml");
+    det_trainer *t = lab_init(.config = "examples/onevar/const.yaml");
     det_trial *trial = det_build_trial(t, &OneVarTrial);
     static struct training_log log;
     const det_result *r = train_ok(t, trial, LOG_TO(&log));
@@ -68,13 +67,14 @@ static void test_onevar__reads_its_configuration(void **state)
 static void test_onevar__says_which_hyperparameter_is_missing(void **state)
 {
     (void)state;
-    det_trainer *t = det_init(.hparams = "{global_batch_size: 32}");
+    det_trainer *t = lab_init(.hparams = "{global_batch_size: 32}");
     assert_null(det_build_trial(t, &OneVarTrial));
     assert_raised(DET_ENOTFOUND, "trial OneVarTrial, init: hyperparameter 'learning_rate' is not "
                                  "defined; define it under 'hyperparameters:'");
     det_trainer_free(t);
 }
 
-RUN_TESTS(TEST(test_onevar__follows_the_closed_form), TEST(test_onevar__aggregates_gradients),
-          TEST(test_onevar__reads_its_configuration),
-          TEST(test_onevar__says_which_hyperparameter_is_missing))
+RUN_TESTS(LAB_TEST(test_onevar__follows_the_closed_form),
+          LAB_TEST(test_onevar__aggregates_gradients),
+          LAB_TEST(test_onevar__reads_its_configuration),
+          LAB_TEST(test_onevar__says_which_hyperparameter_is_missing))

@@ -1,17 +1,17 @@
 // One trial on several ranks: the same result as on one, the same bits on all of them, and the same
 // bits again when it goes on after a stop or a death.
 #include "support/files.h"
+#include "support/lab.h"
 #include "support/ranks.h"
-#include "support/tensors.h"
 
-#include "det/trainer.h"
 #include "sys/pool.h"
 
 enum { SAMPLES = 48, GLOBAL = 12, FEATURES = 6 }; // 4 global batches an epoch
 
 // What the ranks of a test do; set before they are started.
 static struct plan {
-    int model, batches, aggregation, checkpoint_period;
+    bool is_noisy; // its model draws random numbers and has a buffer
+    int batches, aggregation, checkpoint_period;
     bool adam, amp;
     int samples;                      // 0: SAMPLES
     int odd_rank, odd_batch;          // where something special happens
@@ -34,26 +34,6 @@ struct net {
 static const struct net *present; // of this process
 static double last_draw;          // of random numbers
 
-// --- models
-
-static det_module *linear(void)
-{
-    return det_nn_linear(FEATURES, 2);
-}
-
-static det_module *mlp(void)
-{
-    return det_nn_sequential(det_nn_linear(FEATURES, 16), det_nn_relu(), det_nn_linear(16, 2));
-}
-
-static det_module *dropout_and_norm(void)
-{
-    return det_nn_sequential(det_nn_linear(FEATURES, 16), det_nn_batch_norm1d(16), det_nn_relu(),
-                             det_nn_dropout(0.4), det_nn_linear(16, 2));
-}
-
-static det_module *(*const models[])(void) = {linear, mlp, dropout_and_norm};
-
 // --- the trial
 
 static double is_in_order(const double *values, int64_t n, void *user)
@@ -70,14 +50,16 @@ static int net_init(void *self, det_context *ctx, det_err *err)
     n->ctx = ctx;
     present = n;
     if (plan.amp) det_use_amp(ctx);
-    n->model = det_wrap_model(ctx, models[plan.model]());
-    bool was_on = det_set_grad_enabled(false);
-    if (plan.unlike) det_fill_(det_module_param(n->model, 0), 0.1 + det_context_rank(ctx));
-    det_set_grad_enabled(was_on);
-    n->opt =
-        det_wrap_optimizer(ctx, plan.adam ? det_optim_adam(n->model, .lr = 0.01)
-                                          : det_optim_sgd(n->model, .lr = 0.05, .momentum = 0.9));
-    n->order = det_wrap_reducer_fn(ctx, "order", is_in_order, NULL, .no_training = true);
+    const struct lab_model model = {.features = FEATURES,
+                                    .hidden = 16,
+                                    .start = NAN,
+                                    .dropout = plan.is_noisy ? 0.4 : 0,
+                                    .has_buffer = plan.is_noisy};
+    n->model = det_wrap_model(ctx, lab_model(model));
+    if (plan.unlike) lab_set_weight(n->model, 0, 0.1 + det_context_rank(ctx));
+    n->opt = det_wrap_optimizer(ctx, plan.adam ? lab_adam(n->model, 0.01)
+                                               : lab_sgd(n->model, 0.05, 0.9));
+    n->order = det_wrap_reducer_fn(ctx, "order", is_in_order, NULL, .for_training = false);
     return det_check(err);
 }
 
@@ -94,59 +76,51 @@ static int net_train_batch(void *self, const det_step *step, det_metrics *out, d
     struct net *n = self;
     int rc = special_batch(n, step, err);
     if (rc) return rc;
-    det_tensor *y = det_forward(n->model, det_batch_at(step->batch, 0));
-    det_tensor *loss = det_mse_loss(y, det_batch_at(step->batch, 1));
+    det_tensor *loss = lab_loss(n->model, step->batch);
     bool odd = step->batch_idx == plan.odd_batch && det_context_rank(n->ctx) == plan.odd_rank;
-    det_backward_loss(n->ctx, odd && plan.overflows ? det_mul_scalar(loss, 1e38) : loss);
+    det_backward_loss(n->ctx, odd && plan.overflows ? lab_times(loss, 1e38) : loss);
     det_step_optimizer(n->ctx, n->opt);
-    last_draw = det_item(det_rand(DET_F32, DET_DIMS(1)));
+    last_draw = lab_draw();
     det_metric(out, plan.renames && det_context_rank(n->ctx) ? "other" : "loss", loss);
-    det_metric(out, "records", det_batch_length(step->batch, NULL));
+    det_metric(out, "records", (double)lab_batch_length(step->batch));
     return det_check(err);
 }
 
 static int net_evaluate_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 {
     struct net *n = self;
-    det_tensor *y = det_forward(n->model, det_batch_at(step->batch, 0));
-    det_metric(out, "loss", det_mse_loss(y, det_batch_at(step->batch, 1)));
-    const float *number = det_data_f32(det_batch_at(step->batch, 2));
-    for (int64_t i = 0; i < det_batch_length(step->batch, NULL); i++)
-        det_reducer_update(n->order, (double)number[i]);
+    det_metric(out, "loss", lab_loss(n->model, step->batch));
+    for (int64_t i = 0; i < lab_batch_length(step->batch); i++)
+        det_reducer_update(n->order, (double)lab_batch_number(step->batch, i));
     return det_check(err);
 }
 
-static int net_evaluate_full(void *self, det_loader *data, det_metrics *out, det_err *err)
+static int net_evaluate_full(void *self, det_loader *loader, det_metrics *out, det_err *err)
 {
     struct net *n = self;
     det_metric(out, "n_full", ++n->n_full);
-    det_metric(out, "samples", (double)det_loader_samples(data));
+    det_metric(out, "samples", (double)lab_engine->loader_length(loader));
     return det_check(err);
 }
 
-static det_dataset *samples(void)
+static det_loader *data(int64_t batch, bool shuffle)
 {
-    int n = plan.samples ? plan.samples : SAMPLES;
-    det_rng_state before = det_get_rng_state();
-    det_manual_seed(99);
-    det_tensor *x = det_randn(DET_F32, DET_DIMS(n, FEATURES));
-    det_tensor *y = det_randn(DET_F32, DET_DIMS(n, 2));
-    det_tensor *number = det_arange(DET_F32, 0, n, 1);
-    det_set_rng_state(before);
-    return det_dataset_tensors((det_tensor *const[]){x, y, number}, 3);
+    return lab_loader((struct lab_data){.samples = plan.samples ? plan.samples : SAMPLES,
+                                        .batch = batch,
+                                        .features = FEATURES,
+                                        .shuffle = shuffle});
 }
 
 static det_loader *training_data(void *self)
 {
     const struct net *n = self;
-    return det_loader_new(samples(), .batch_size = det_context_per_slot_batch_size(n->ctx),
-                          .shuffle = true);
+    return data(det_context_per_slot_batch_size(n->ctx), true);
 }
 
 static det_loader *validation_data(void *self)
 {
     (void)self;
-    return det_loader_new(samples(), .batch_size = 2);
+    return data(2, false);
 }
 
 static const det_trial_ops net = {
@@ -170,16 +144,7 @@ static void count_report(const det_report *r, void *user)
 
 static void keep_weights(struct rank_result *mine)
 {
-    det_value *state = det_module_state_dict(present->model);
-    det_scope_begin();
-    for (int i = 0; i < det_value_len(state); i++) {
-        det_tensor *w = det_value_as_tensor(det_value_at(state, i));
-        if (det_dtype_of(w) != DET_F32) continue;
-        memcpy(mine->weight + mine->n_weights, det_data(w), (size_t)det_numel(w) * sizeof(float));
-        mine->n_weights += (int)det_numel(w);
-    }
-    det_scope_end();
-    det_value_free(state);
+    mine->n_weights = lab_state(present->model, mine->weight, RANK_WEIGHTS_MAX);
 }
 
 static void keep_result(const det_result *r, struct rank_result *mine)
@@ -203,7 +168,7 @@ static int train(int rank, struct rank_result *mine)
     }
     pool_set_threads(1);
     // Without rank 0, each would have a seed of its own.
-    det_trainer *t = det_init(.hparams = "{global_batch_size: 12}", .seed = 7 + (uint64_t)rank);
+    det_trainer *t = lab_init(.hparams = "{global_batch_size: 12}", .seed = 7 + (uint64_t)rank);
     const det_result *r = det_train(
         t, det_build_trial(t, &ops), .max_length = det_batches(plan.batches),
         .reporting_period = det_batches(4), .aggregation_frequency = plan.aggregation,
@@ -247,24 +212,22 @@ static void assert_near_weights(const struct rank_result *a, const struct rank_r
 static void test_ranks__train_as_one_does(void **state)
 {
     (void)state;
-    for (int model = 0; model < 2; model++) {
-        plan = (struct plan){.model = model, .batches = 20, .odd_batch = -1};
-        const struct rank_result *one = run(1);
-        for (int n = 2; n <= 4; n++) {
-            const struct rank_result *all = run(n);
-            assert_near_weights(&all[0], one);
-            assert_near(all[0].number[LOSS], one->number[LOSS], 1e-6);
-            assert_near(all[0].number[VALIDATION_LOSS], one->number[VALIDATION_LOSS], 1e-6);
-            for (int i = 1; i < n; i++)
-                assert_same_weights(&all[0], &all[i]);
-        }
+    plan = (struct plan){.batches = 20, .odd_batch = -1};
+    const struct rank_result *one = run(1);
+    for (int n = 2; n <= 4; n++) {
+        const struct rank_result *all = run(n);
+        assert_near_weights(&all[0], one);
+        assert_near(all[0].number[LOSS], one->number[LOSS], 1e-6);
+        assert_near(all[0].number[VALIDATION_LOSS], one->number[VALIDATION_LOSS], 1e-6);
+        for (int i = 1; i < n; i++)
+            assert_same_weights(&all[0], &all[i]);
     }
 }
 
 static void test_ranks__start_with_the_weights_of_rank_0(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .batches = 3, .unlike = true, .odd_batch = -1};
+    plan = (struct plan){.batches = 3, .unlike = true, .odd_batch = -1};
     const struct rank_result *all = run(3);
     assert_same_weights(&all[0], &all[1]);
     assert_same_weights(&all[0], &all[2]);
@@ -274,7 +237,7 @@ static void test_ranks__start_with_the_weights_of_rank_0(void **state)
 static void test_ranks__have_the_same_buffers(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 2, .batches = 8, .adam = true, .odd_batch = -1};
+    plan = (struct plan){.is_noisy = true, .batches = 8, .adam = true, .odd_batch = -1};
     const struct rank_result *all = run(2);
     assert_same_weights(&all[0], &all[1]);
     const struct rank_result *again = run(2);
@@ -284,7 +247,7 @@ static void test_ranks__have_the_same_buffers(void **state)
 static void test_ranks__aggregate_before_they_average(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .batches = 12, .aggregation = 3, .odd_batch = -1};
+    plan = (struct plan){.batches = 12, .aggregation = 3, .odd_batch = -1};
     const struct rank_result *one = run(1), *all = run(2);
     assert_near_weights(&all[0], one);
     assert_same_weights(&all[0], &all[1]);
@@ -305,8 +268,8 @@ static void test_ranks__draw_random_numbers_of_their_own(void **state)
 static void test_ranks__skip_a_step_together(void **state)
 {
     (void)state;
-    plan = (struct plan){
-        .model = 1, .batches = 4, .amp = true, .overflows = true, .odd_rank = 1, .odd_batch = 2};
+    plan =
+        (struct plan){.batches = 4, .amp = true, .overflows = true, .odd_rank = 1, .odd_batch = 2};
     const struct rank_result *all = run(2);
     assert_same_weights(&all[0], &all[1]);
     for (int i = 0; i < all[0].n_weights; i++)
@@ -379,7 +342,7 @@ static int count_checkpoints(const char *folder)
 static void test_stop__asked_for_by_one_rank_stops_all(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .batches = 100, .stops = true, .odd_rank = 1, .odd_batch = 9};
+    plan = (struct plan){.batches = 100, .stops = true, .odd_rank = 1, .odd_batch = 9};
     const struct rank_result *all = run(3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(all[i].number[BATCHES], 12); // the end of the workload
@@ -392,7 +355,7 @@ static void kill_and_resume(struct plan base)
     const struct rank_result *whole = run(2);
     for (int at = 1; at < base.batches; at += 2) {
         char folder[32];
-        snprintf(folder, sizeof folder, "killed-%d-%d-%d", base.model, base.aggregation, at);
+        snprintf(folder, sizeof folder, "killed-%d-%d", base.aggregation, at);
         plan = base;
         plan.folder = folder;
         plan.checkpoint_period = 1;
@@ -414,21 +377,25 @@ static void kill_and_resume(struct plan base)
 static void test_death__and_resume_give_the_same_bits(void **state)
 {
     (void)state;
-    kill_and_resume((struct plan){.model = 2, .batches = 9, .odd_batch = -1});
+    kill_and_resume((struct plan){.is_noisy = true, .batches = 9, .odd_batch = -1});
 }
 
 static void test_death__with_gradients_that_wait(void **state)
 {
     (void)state;
-    kill_and_resume((struct plan){
-        .model = 2, .batches = 9, .aggregation = 3, .adam = true, .amp = true, .odd_batch = -1});
+    kill_and_resume((struct plan){.is_noisy = true,
+                                  .batches = 9,
+                                  .aggregation = 3,
+                                  .adam = true,
+                                  .amp = true,
+                                  .odd_batch = -1});
 }
 
 static void test_resume__with_another_number_of_ranks(void **state)
 {
     (void)state;
     static const int sizes[][2] = {{2, 1}, {1, 3}, {3, 4}};
-    plan = (struct plan){.model = 1, .batches = 14, .odd_batch = -1};
+    plan = (struct plan){.batches = 14, .odd_batch = -1};
     const struct rank_result *one = run(1);
     for (int i = 0; i < 3; i++) {
         char folder[32];
@@ -447,7 +414,7 @@ static void test_resume__with_another_number_of_ranks(void **state)
 static void test_test_mode__of_ranks_keeps_nothing(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .folder = "tested", .test = true, .odd_batch = -1};
+    plan = (struct plan){.folder = "tested", .test = true, .odd_batch = -1};
     const struct rank_result *all = run(3);
     assert_same_weights(&all[0], &all[2]);
     assert_int_equal(access(temp_path("tested"), F_OK), -1);
@@ -456,12 +423,8 @@ static void test_test_mode__of_ranks_keeps_nothing(void **state)
 static void test_resume__says_how_many_slots_gradients_wait_for(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1,
-                         .batches = 5,
-                         .aggregation = 3,
-                         .folder = "waiting",
-                         .newest = true,
-                         .odd_batch = -1};
+    plan = (struct plan){
+        .batches = 5, .aggregation = 3, .folder = "waiting", .newest = true, .odd_batch = -1};
     run(2);
     plan.batches = 9;
     const struct rank_result *all = ranks_run_env(3, train);
@@ -475,7 +438,7 @@ static void test_resume__says_how_many_slots_gradients_wait_for(void **state)
 static void test_failure__of_one_rank_is_that_of_all(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .batches = 9, .fails = true, .odd_rank = 1, .odd_batch = 5};
+    plan = (struct plan){.batches = 9, .fails = true, .odd_rank = 1, .odd_batch = 5};
     const struct rank_result *all = ranks_run_env(3, train);
     assert_says(&all[1], DET_EHPARAM, "train_batch, batch 5: this cannot work");
     assert_true(strncmp(all[0].err.msg, "rank 1: trial ", 14) == 0);
@@ -488,15 +451,10 @@ static int predict(int rank, struct rank_result *mine)
 {
     (void)rank;
     pool_set_threads(1);
-    det_trainer *t = det_init(.hparams = "{global_batch_size: 12}", .seed = 7);
+    det_trainer *t = lab_init(.hparams = "{global_batch_size: 12}", .seed = 7);
     det_tensor *all = det_predict(t, det_build_trial(t, &net), validation_data(NULL));
-    if (all) {
-        det_scope_begin();
-        mine->n_weights = (int)det_numel(all);
-        memcpy(mine->weight, det_data(all), (size_t)mine->n_weights * sizeof(float));
-        det_scope_end();
-    }
-    det_unref(all);
+    mine->n_weights = lab_values(all, mine->weight, RANK_WEIGHTS_MAX);
+    lab_free(all);
     det_check(&mine->err);
     det_trainer_free(t);
     return 0;
@@ -505,9 +463,9 @@ static int predict(int rank, struct rank_result *mine)
 static void test_predictions__are_in_the_order_of_the_dataset(void **state)
 {
     (void)state;
-    plan = (struct plan){.model = 1, .samples = 47, .odd_batch = -1};
+    plan = (struct plan){.samples = 47, .odd_batch = -1};
     const struct rank_result *one = ranks_run_env(1, predict);
-    assert_int_equal(one->n_weights, 47 * 2);
+    assert_int_equal(one->n_weights, 47);
     for (int n = 2; n <= 4; n++) {
         const struct rank_result *all = ranks_run_env(n, predict);
         for (int i = 0; i < n; i++)

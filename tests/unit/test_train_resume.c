@@ -1,12 +1,17 @@
 // A training that is stopped after any batch and resumed ends with the same bits as one that was
 // not: models, optimizers, schedules, loss scales and waiting gradients.
 #include "support/files.h"
+#include "support/lab.h"
 #include "support/training.h"
 
-#include "det/format.h"
 #include "train/train.h"
 
-enum { SAMPLES = 38, BATCH = 6, TOTAL = 11 }; // 7 batches per epoch, the last one of 2 samples
+enum {
+    FEATURES = 5,
+    SAMPLES = 38,
+    BATCH = 6,
+    TOTAL = 11
+}; // 7 batches per epoch, the last one of 2 samples
 
 struct net {
     det_context *ctx;
@@ -14,76 +19,27 @@ struct net {
     det_optimizer *opt;
 };
 
-// --- models: all of them draw random numbers while they train
-
-static det_module *mlp(void)
-{
-    return det_nn_sequential(det_nn_flatten(), det_nn_linear(64, 24), det_nn_relu(),
-                             det_nn_dropout(0.3), det_nn_linear(24, 4));
-}
-
-static det_module *cnn(void)
-{
-    return det_nn_sequential(det_nn_conv2d(1, 4, .kernel = 3), det_nn_batch_norm2d(4),
-                             det_nn_relu(), det_nn_max_pool2d(2), det_nn_dropout2d(0.2),
-                             det_nn_flatten(), det_nn_linear(36, 4));
-}
-
-// (B, 1, 8, 8) as a sequence (B, 8, 8), and the mean over it.
-static det_tensor *sequence_forward(det_module *m, det_tensor *x)
-{
-    det_tensor *sequence = det_squeeze(x, 1);
-    det_tensor *y = det_forward(det_module_child(m, 0), sequence);
-    return det_forward(det_module_child(m, 1), det_mean_over(y, DET_DIMS(1), false));
-}
-
-static det_module *sequence_model(det_module *body, int64_t width)
-{
-    det_module *m = det_module_new("Sequence", 0, sequence_forward);
-    det_module_add(m, "body", body);
-    det_module_add(m, "head", det_nn_linear(width, 4));
-    return m;
-}
-
-static det_module *rnn(void)
-{
-    return sequence_model(det_nn_lstm(8, 6, .num_layers = 2, .dropout = 0.2, .batch_first = true),
-                          6);
-}
-
-static det_module *transformer(void)
-{
-    return sequence_model(det_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16,
-                                                           .dropout = 0.1, .batch_first = true),
-                          8);
-}
-
-static det_module *(*const models[])(void) = {mlp, cnn, rnn, transformer};
-
-// --- the trial
+// --- the trial: its model draws random numbers while it trains
 
 static int net_init(void *self, det_context *ctx, det_err *err)
 {
     struct net *n = self;
     n->ctx = ctx;
     if (det_hparam_bool(ctx, "amp")) det_use_amp(ctx);
-    n->model = det_wrap_model(ctx, models[det_hparam_int(ctx, "model")]());
-    n->opt = det_wrap_optimizer(ctx, det_hparam_bool(ctx, "adam")
-                                         ? det_optim_adam(n->model, .lr = 0.01)
-                                         : det_optim_sgd(n->model, .lr = 0.1, .momentum = 0.9));
-    det_wrap_lr_scheduler(ctx, det_lr_exponential(n->opt, 0.9), DET_STEP_EVERY_BATCH, 2);
+    const struct lab_model model = {.features = (int)det_hparam_int(ctx, "features"),
+                                    .start = NAN,
+                                    .dropout = 0.3,
+                                    .has_buffer = det_hparam_bool(ctx, "buffer")};
+    n->model = det_wrap_model(ctx, lab_model(model));
+    n->opt = det_wrap_optimizer(ctx, lab_sgd(n->model, 0.1, 0.9));
+    det_wrap_lr_scheduler(ctx, lab_lr_decaying(n->opt, 0.9), DET_STEP_EVERY_BATCH, 2);
     return det_check(err);
-}
-
-static det_tensor *net_loss(struct net *n, const det_value *batch)
-{
-    return det_cross_entropy(det_forward(n->model, det_batch_at(batch, 0)), det_batch_at(batch, 1));
 }
 
 static int net_train_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 {
     struct net *n = self;
-    det_tensor *loss = net_loss(n, step->batch);
+    det_tensor *loss = lab_loss(n->model, step->batch);
     det_backward_loss(n->ctx, loss);
     det_step_optimizer(n->ctx, n->opt, .clip_norm = 1);
     det_metric(out, "loss", loss);
@@ -92,20 +48,16 @@ static int net_train_batch(void *self, const det_step *step, det_metrics *out, d
 
 static int net_evaluate_batch(void *self, const det_step *step, det_metrics *out, det_err *err)
 {
-    det_metric(out, "loss", net_loss(self, step->batch));
+    struct net *n = self;
+    det_metric(out, "loss", lab_loss(n->model, step->batch));
     return det_check(err);
 }
 
 static det_loader *net_data(void *self)
 {
     (void)self;
-    det_rng_state before = det_get_rng_state();
-    det_manual_seed(99);
-    det_tensor *x = det_randn(DET_F32, DET_DIMS(SAMPLES, 1, 8, 8));
-    det_tensor *y = det_randint(0, 4, DET_DIMS(SAMPLES));
-    det_set_rng_state(before);
-    return det_loader_new(det_dataset_tensors((det_tensor *const[]){x, y}, 2), .batch_size = BATCH,
-                          .shuffle = true, .num_workers = 1);
+    return lab_loader((struct lab_data){
+        .samples = SAMPLES, .batch = BATCH, .features = FEATURES, .shuffle = true});
 }
 
 DET_TRIAL(Net) = {
@@ -129,18 +81,20 @@ static void stop_there(const det_report *r, void *user)
 }
 
 struct variant {
-    int model, aggregation;
-    bool adam, amp;
+    int aggregation;
+    bool buffer, amp;
 };
+
+static const char *const plain = "{features: 5, buffer: false, amp: false}";
 
 // Trains up to batch `to`, stopping after batch `stop`, and gives the path of the weights.
 static void train_part(const struct variant *v, const char *resume, int stop, char *path)
 {
     char hparams[128];
-    snprintf(hparams, sizeof hparams, "{model: %d, adam: %s, amp: %s}", v->model,
-             v->adam ? "true" : "false", v->amp ? "true" : "false");
+    snprintf(hparams, sizeof hparams, "{features: 5, buffer: %s, amp: %s}",
+             v->buffer ? "true" : "false", v->amp ? "true" : "false");
     // A resumed run takes its seed from the checkpoint, not from here.
-    det_trainer *t = det_init(.hparams = hparams, .seed = resume ? 12345 : 7);
+    det_trainer *t = lab_init(.hparams = hparams, .seed = resume ? 12345 : 7);
     stop_at = stop;
     stop_flag = 0;
     const det_result *r = train_ok(
@@ -160,10 +114,11 @@ static void assert_same_file(const char *a, const char *b)
     assert_int_equal(system(command), 0);
 }
 
-static void resume_everywhere(int model)
+static void test_resume__is_exact_after_every_batch(void **state)
 {
+    (void)state;
     for (int bits = 0; bits < 8; bits++) {
-        const struct variant v = {model, bits & 1 ? 3 : 1, bits & 2, bits & 4};
+        const struct variant v = {bits & 1 ? 3 : 1, bits & 2, bits & 4};
         char whole[256], part[256], rest[256];
         train_part(&v, NULL, TOTAL + 1, whole);
         for (int k = 1; k < TOTAL; k++) {
@@ -174,40 +129,16 @@ static void resume_everywhere(int model)
     }
 }
 
-static void test_resume__mlp_is_exact_after_every_batch(void **state)
-{
-    (void)state;
-    resume_everywhere(0);
-}
-
-static void test_resume__cnn_is_exact_after_every_batch(void **state)
-{
-    (void)state;
-    resume_everywhere(1);
-}
-
-static void test_resume__rnn_is_exact_after_every_batch(void **state)
-{
-    (void)state;
-    resume_everywhere(2);
-}
-
-static void test_resume__transformer_is_exact_after_every_batch(void **state)
-{
-    (void)state;
-    resume_everywhere(3);
-}
-
 // --- what a checkpoint is
 
 static void test_resume__file_has_the_four_keys(void **state)
 {
     (void)state;
     char dir[256], path[300];
-    train_part(&(struct variant){.adam = true}, NULL, 3, dir);
+    train_part(&(struct variant){0}, NULL, 3, dir);
     snprintf(path, sizeof path, "%s/state-dict.pth", dir);
     det_err err;
-    det_value *tree = det_pth_load(path, &err);
+    det_value *tree = lab_engine->load(path, &err);
     if (!tree) fail_msg("%s", err.msg);
     assert_int_equal(det_value_len(det_value_get(tree, "models_state_dict")), 1);
     assert_int_equal(det_value_len(det_value_get(tree, "optimizers_state_dict")), 1);
@@ -220,8 +151,8 @@ static void test_resume__one_seed_gives_one_training(void **state)
 {
     (void)state;
     char first[256], second[256];
-    train_part(&(struct variant){.model = 1}, NULL, TOTAL + 1, first);
-    train_part(&(struct variant){.model = 1}, NULL, TOTAL + 1, second);
+    train_part(&(struct variant){.buffer = true}, NULL, TOTAL + 1, first);
+    train_part(&(struct variant){.buffer = true}, NULL, TOTAL + 1, second);
     assert_same_file(first, second);
 }
 
@@ -229,7 +160,7 @@ static void test_resume__one_seed_gives_one_training(void **state)
 static void train_newest(const char *folder, int to, uint64_t seed, struct training_log *log)
 {
     memset(log, 0, sizeof *log);
-    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}", .seed = seed);
+    det_trainer *t = lab_init(.hparams = plain, .seed = seed);
     train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(to),
              .checkpoint_policy = DET_CHECKPOINT_NONE, .min_checkpoint_period = det_batches(1),
              .checkpoint_dir = temp_path(folder), .resume_newest = true, LOG_TO(log));
@@ -284,13 +215,15 @@ static void test_resume__checkpoint_has_code_and_metadata(void **state)
     det_trial_ops ops = Net;
     ops.init = noted_init;
     static struct training_log log;
-    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}");
+    det_trainer *t = lab_init(.hparams = plain);
     const det_result *r = train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(2),
                                    .min_checkpoint_period = det_batches(1), .code_dir = code,
                                    .checkpoint_dir = command, LOG_TO(&log));
     assert_has(r->checkpoint, "metadata.json", "\"author\": \"a \\\"name\\\"\"");
     assert_has(r->checkpoint, "metadata.json", "\"steps_completed\": 2");
-    assert_has(r->checkpoint, "config.json", "\"adam\": false");
+    assert_has(r->checkpoint, "metadata.json", lab_engine->name);
+    assert_has(r->checkpoint, "config.json", "\"amp\": false");
+    assert_has(r->checkpoint, "architecture.txt", "5 parameters");
     assert_has(r->checkpoint, "code/model_def.c", "model");
     assert_has(r->checkpoint, "code/parts/part.h", "part");
     assert_non_null(strstr(log.warning, "1 file of"));
@@ -312,7 +245,7 @@ static void test_resume__code_that_is_too_large_is_named(void **state)
              code, code);
     assert_int_equal(system(command), 0);
     static struct training_log log;
-    det_trainer *t = det_init(.hparams = "{model: 0, adam: false, amp: false}");
+    det_trainer *t = lab_init(.hparams = plain);
     train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(1), .code_dir = code,
              .checkpoint_dir = temp_path("large-saved"), LOG_TO(&log));
     assert_non_null(strstr(log.warning, "5 files of"));
@@ -337,10 +270,11 @@ static void test_resume__from_another_trial_starts_counting_anew(void **state)
     train_part(&(struct variant){0}, NULL, 5, dir);
     struct arena arena = ARENA_INIT;
     struct doc *hparams = doc_new(&arena, DOC_MAP);
-    doc_set(hparams, STR("model"), doc_new_int(&arena, 0));
-    doc_set(hparams, STR("adam"), doc_new_bool(&arena, false));
+    doc_set(hparams, STR("features"), doc_new_int(&arena, FEATURES));
+    doc_set(hparams, STR("buffer"), doc_new_bool(&arena, false));
     doc_set(hparams, STR("amp"), doc_new_bool(&arena, false));
-    const struct train_task task = {.ops = &Net,
+    const struct train_task task = {.trial = trial_find("Net", &err),
+                                    .engine = lab_engine,
                                     .hparams = hparams,
                                     .trial_id = 8,
                                     .opts = {.max_length = det_batches(2), .resume = dir},
@@ -356,7 +290,7 @@ static void test_resume__other_hyperparameters_are_pointed_out(void **state)
     static struct training_log log;
     train_part(&(struct variant){0}, NULL, 3, dir);
     det_trainer *t =
-        det_init(.hparams = "{model: 0.0, adam: false, amp: false, note: [1, 2], lr: 3}");
+        lab_init(.hparams = "{features: 5.0, buffer: false, amp: false, note: [1, 2], lr: 3}");
     train_ok(t, det_build_trial(t, &Net), .max_length = det_batches(4), .resume = dir,
              LOG_TO(&log));
     assert_int_equal(log.n_warning, 1);
@@ -366,7 +300,7 @@ static void test_resume__other_hyperparameters_are_pointed_out(void **state)
 
 static void refuse(const char *hparams, const char *dir, int code, const char *message)
 {
-    det_trainer *t = det_init(.hparams = hparams);
+    det_trainer *t = lab_init(.hparams = hparams);
     assert_null(
         det_train(t, det_build_trial(t, &Net), .max_length = det_batches(TOTAL), .resume = dir));
     assert_raised(code, message);
@@ -378,56 +312,67 @@ static void test_resume__refuses_what_does_not_fit(void **state)
     (void)state;
     char dir[256], command[400];
     train_part(&(struct variant){0}, NULL, 3, dir);
-    refuse("{model: 1, adam: false, amp: false}", dir, DET_EINVAL, "model 0: ");
+    refuse("{features: 4, buffer: false, amp: false}", dir, DET_EINVAL, "model 0: ");
     snprintf(command, sizeof command, "printf x >> '%s/state-dict.pth'", dir);
     assert_int_equal(system(command), 0);
-    refuse("{model: 0, adam: false, amp: false}", dir, DET_ECORRUPT, "cannot resume");
-    refuse("{model: 0, adam: false, amp: false}", "/nowhere/at-all", DET_ENOTFOUND,
-           "cannot resume");
+    refuse(plain, dir, DET_ECORRUPT, "cannot resume");
+    refuse(plain, "/nowhere/at-all", DET_ENOTFOUND, "cannot resume");
 }
 
 // --- using one without training
+
+static int predictions(det_trainer *t, det_trial *trial, int64_t batch, float *out)
+{
+    const struct lab_data data = {.samples = 13, .batch = batch, .features = FEATURES};
+    det_tensor *all = det_predict(t, trial, lab_loader(data));
+    assert_fine();
+    int n = lab_values(all, out, 13);
+    lab_free(all);
+    return n;
+}
 
 static void test_predict__keeps_the_order_of_the_data(void **state)
 {
     (void)state;
     char dir[256];
+    float many[13], once[13];
     train_part(&(struct variant){0}, NULL, 3, dir);
-    det_trainer *t = det_init(.hparams = "{model: 3}"); // the checkpoint knows better
+    det_trainer *t = lab_init(.hparams = "{features: 3}"); // the checkpoint knows better
     det_trial *trial = det_load_checkpoint_trial(t, &Net, .directory = dir);
     assert_fine();
-    det_tensor *x = det_randn(DET_F32, DET_DIMS(13, 1, 8, 8));
-    det_tensor *many = det_predict(
-        t, trial,
-        det_loader_new(det_dataset_tensors((det_tensor *const[]){x}, 1), .batch_size = 4));
-    det_tensor *once = det_predict(
-        t, trial,
-        det_loader_new(det_dataset_tensors((det_tensor *const[]){x}, 1), .batch_size = 13));
-    assert_fine();
-    assert_int_equal(det_size(many, 0), 13);
-    assert_int_equal(det_size(many, 1), 4);
-    const float *a = det_data_f32(many), *b = det_data_f32(once);
-    for (int i = 0; i < 13 * 4; i++)
-        assert_near(a[i], b[i], 1e-5);
-    det_unref(many);
-    det_unref(once);
+    assert_int_equal(predictions(t, trial, 4, many), 13);
+    assert_int_equal(predictions(t, trial, 13, once), 13);
+    for (int i = 0; i < 13; i++)
+        assert_near(many[i], once[i], 1e-5);
+    assert_true(many[0] != many[12]);
+    det_trainer_free(t);
+}
+
+static void test_predict__refuses_a_damaged_checkpoint(void **state)
+{
+    (void)state;
+    char dir[256], command[400];
+    train_part(&(struct variant){0}, NULL, 3, dir);
+    snprintf(command, sizeof command, "printf x >> '%s/state-dict.pth'", dir);
+    assert_int_equal(system(command), 0);
+    det_trainer *t = lab_init();
+    assert_null(det_load_checkpoint_trial(t, &Net, .directory = dir));
+    assert_raised(DET_ECORRUPT, "state-dict.pth");
     det_trainer_free(t);
 }
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_resume__mlp_is_exact_after_every_batch),
-    TEST(test_resume__other_hyperparameters_are_pointed_out),
-    TEST(test_resume__cnn_is_exact_after_every_batch),
-    TEST(test_resume__rnn_is_exact_after_every_batch),
-    TEST(test_resume__transformer_is_exact_after_every_batch),
-    TEST(test_resume__file_has_the_four_keys),
-    TEST(test_resume__one_seed_gives_one_training),
-    TEST(test_resume__newest_skips_damaged_ones),
-    TEST(test_resume__checkpoint_has_code_and_metadata),
-    TEST(test_resume__code_that_is_too_large_is_named),
-    TEST(test_resume__from_another_trial_starts_counting_anew),
-    TEST(test_resume__refuses_what_does_not_fit),
-    TEST(test_predict__keeps_the_order_of_the_data),
+    LAB_TEST(test_resume__is_exact_after_every_batch),
+    LAB_TEST(test_resume__other_hyperparameters_are_pointed_out),
+    LAB_TEST(test_resume__file_has_the_four_keys),
+    LAB_TEST(test_resume__one_seed_gives_one_training),
+    LAB_TEST(test_resume__newest_skips_damaged_ones),
+    LAB_TEST(test_resume__checkpoint_has_code_and_metadata),
+    LAB_TEST(test_resume__code_that_is_too_large_is_named),
+    LAB_TEST(test_resume__from_another_trial_starts_counting_anew),
+    LAB_TEST(test_resume__refuses_what_does_not_fit),
+    LAB_TEST(test_predict__keeps_the_order_of_the_data),
+    LAB_TEST(test_predict__refuses_a_damaged_checkpoint),
 };
 
 int main(void)

@@ -1,14 +1,13 @@
 // Hyperparameters and other settings: typed reading, and errors that help.
 #include "support/files.h"
+#include "support/onevar.h"
 #include "support/training.h"
 #include "train/train.h"
-
-#include "../../examples/onevar/model_def.c"
 
 static void test_hparams__are_read_by_type(void **state)
 {
     (void)state;
-    det_trainer *t = det_init(.hparams = "{n: 3, rate: 0.5, big: 1e3, deep: {er: {x: 7}}, "
+    det_trainer *t = lab_init(.hparams = "{n: 3, rate: 0.5, big: 1e3, deep: {er: {x: 7}}, "
                                          "layers: [8, 16], name: adam, flag: true, a.b: 2}");
     assert_int_equal(det_hparam_int(t, "n"), 3);
     assert_int_equal(det_hparam_int(t, "big"), 1000);
@@ -29,7 +28,7 @@ static void test_hparams__are_read_by_type(void **state)
 static void test_hparams__errors_name_key_and_place(void **state)
 {
     (void)state;
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.5, name: adam}");
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.5, name: adam}");
     det_hparam_double(t, "leaning_rate");
     assert_raised(DET_ENOTFOUND,
                   "hyperparameter 'leaning_rate' is not defined (did you mean 'learning_rate'?); "
@@ -47,9 +46,9 @@ static void test_hparams__errors_name_key_and_place(void **state)
 static void test_init__refuses_bad_text(void **state)
 {
     (void)state;
-    assert_null(det_init(.hparams = "[1, 2]"));
+    assert_null(lab_init(.hparams = "[1, 2]"));
     assert_raised(DET_EINVAL, "hparams: expected a map, found a list");
-    assert_null(det_init(.config = "/nowhere.yaml"));
+    assert_null(lab_init(.config = "/nowhere.yaml"));
     assert_raised(DET_ENOTFOUND, "/nowhere.yaml");
     // NULL is accepted by everything that follows.
     assert_null(det_build_trial(NULL, &OneVarTrial));
@@ -78,9 +77,9 @@ static void test_init__puts_given_values_above_the_configuration(void **state)
 {
     (void)state;
     const char *path = search_config();
-    assert_null(det_init(.config = path));
+    assert_null(lab_init(.config = path));
     assert_raised(DET_EINVAL, "'learning_rate' is to be searched for: give it a value");
-    det_trainer *t = det_init(.config = path, .hparams = "{learning_rate: 0.25, more: 1}");
+    det_trainer *t = lab_init(.config = path, .hparams = "{learning_rate: 0.25, more: 1}");
     assert_near(det_hparam_double(t, "learning_rate"), 0.25, 0);
     assert_int_equal(det_hparam_int(t, "global_batch_size"), 8);
     assert_int_equal(det_hparam_int(t, "more"), 1);
@@ -99,7 +98,7 @@ static void test_init__takes_what_a_task_is_given(void **state)
     (void)state;
     setenv("DET_HPARAMS", "{\"learning_rate\": 0.125, \"global_batch_size\": 2}", 1);
     setenv("DET_TRIAL_SEED", "77", 1);
-    det_trainer *t = det_init();
+    det_trainer *t = lab_init();
     unsetenv("DET_HPARAMS");
     unsetenv("DET_TRIAL_SEED");
     assert_near(det_hparam_double(t, "learning_rate"), 0.125, 0);
@@ -114,14 +113,14 @@ static void test_init__takes_the_data_of_a_job(void **state)
            "{\"entrypoint\": \"./predict\", \"data\": {\"trial_id\": 777}, "
            "\"resources\": {\"slots\": 8}}",
            1);
-    det_trainer *t = det_init();
+    det_trainer *t = lab_init();
     assert_int_equal(det_config_int(det_data_config(t), "trial_id"), 777);
     assert_int_equal(det_hparam_int(t, "trial_id"), 0); // there are no hyperparameters
     assert_raised(DET_ENOTFOUND, "hyperparameter 'trial_id' is not defined");
     det_trainer_free(t);
 
     setenv("DET_EXPERIMENT_CONFIG", "{\"entrypoint\": \"./predict\", \"slots\": 8}", 1);
-    assert_null(det_init());
+    assert_null(lab_init());
     assert_raised(DET_EINVAL, "slots");
     unsetenv("DET_EXPERIMENT_CONFIG");
 }
@@ -144,7 +143,7 @@ static void test_checkpoint__brings_its_configuration(void **state)
     char dir[300];
     det_trial_ops ops = OneVarTrial;
     ops.init = configured_init;
-    det_trainer *t = det_init(.config = search_config(), .hparams = "{learning_rate: 0.25}");
+    det_trainer *t = lab_init(.config = search_config(), .hparams = "{learning_rate: 0.25}");
     const det_result *r =
         train_ok(t, det_build_trial(t, &ops), .checkpoint_dir = temp_path("configured"));
     snprintf(dir, sizeof dir, "%s", r->checkpoint);
@@ -152,7 +151,7 @@ static void test_checkpoint__brings_its_configuration(void **state)
     assert_string_equal(seen_settings, "here 777 4");
 
     setenv("DET_EXPERIMENT_CONFIG", "{\"entrypoint\": \"./p\", \"data\": {\"trial_id\": 9}}", 1);
-    t = det_init();
+    t = lab_init();
     unsetenv("DET_EXPERIMENT_CONFIG");
     det_load_checkpoint_trial(t, &ops, .directory = dir);
     assert_fine();
@@ -164,7 +163,7 @@ static void test_checkpoint__of_the_cluster_needs_a_cluster(void **state)
 {
     (void)state;
     det_err err;
-    det_trainer *t = det_init();
+    det_trainer *t = lab_init();
     assert_null(det_load_checkpoint_trial(t, &OneVarTrial, .trial_id = 777));
     assert_int_equal(det_check(&err), DET_ESTATE);
     assert_non_null(strstr(err.msg, "'det job run'"));
@@ -178,15 +177,18 @@ static void test_checkpoint__of_the_cluster_needs_a_cluster(void **state)
 static void test_init__seeds_the_random_numbers(void **state)
 {
     (void)state;
-    float value[3];
+    double value[3];
     const uint64_t seeds[] = {5, 5, 6};
     for (int i = 0; i < 3; i++) {
-        det_trainer *t = det_init(.seed = seeds[i]);
-        value[i] = *det_data_f32(det_rand(DET_F32, DET_DIMS(1)));
+        det_trainer *t = lab_init(.seed = seeds[i]);
+        value[i] = lab_draw();
         det_trainer_free(t);
     }
     assert_true(value[0] == value[1] && value[1] != value[2]);
-    det_trainer *t = det_init(); // a new one each time, and it can be asked for
+    det_trainer *t = lab_init(.seed = 0); // a seed as good as any
+    assert_int_equal(det_trainer_seed(t), 0);
+    det_trainer_free(t);
+    t = lab_init(); // a new one each time, and it can be asked for
     assert_true(det_trainer_seed(t) != 0);
     det_trainer_free(t);
 }
@@ -224,7 +226,7 @@ static void test_context__knows_where_it_is(void **state)
     det_trial_ops ops = OneVarTrial;
     ops.init = asking_init;
     ops.train_batch = asking_batch;
-    det_trainer *t = det_init(.hparams = "{learning_rate: 0.5, global_batch_size: 8}", .seed = 9);
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.5, global_batch_size: 8}", .seed = 9);
     train_ok(t, det_build_trial(t, &ops), .max_length = det_batches(17));
     det_trainer_free(t);
 }
@@ -237,8 +239,8 @@ static void test_registry__finds_trials_by_name(void **state)
 {
     (void)state;
     det_err err;
-    assert_ptr_equal(trial_find("OneVarTrial", &err), &OneVarTrial);
-    assert_ptr_equal(trial_find("Second", &err), &Second);
+    assert_ptr_equal(trial_find("OneVarTrial", &err)->ops, &OneVarTrial);
+    assert_ptr_equal(trial_find("Second", &err)->ops, &Second);
     assert_null(trial_find("MNISTTrial", &err));
     assert_err(err, DET_ENOTFOUND, "there is no trial 'MNISTTrial'; found: ");
     assert_non_null(strstr(err.msg, "OneVarTrial"));
@@ -246,18 +248,61 @@ static void test_registry__finds_trials_by_name(void **state)
     assert_err(err, DET_ENOTFOUND, "Second");
 }
 
+// One table for several trials, as a binding for another language has it.
+static const char *seen_arg;
+
+static int named_init(void *self, det_context *ctx, det_err *err)
+{
+    seen_arg = det_context_arg(ctx);
+    return onevar_init(self, ctx, err);
+}
+
+static int named_fail(void *self, const det_step *step, det_metrics *out, det_err *err)
+{
+    (void)self, (void)step, (void)out;
+    return det_fail(err, DET_EINVAL, "as planned");
+}
+
+static void test_registry__one_table_serves_trials_of_several_names(void **state)
+{
+    (void)state;
+    det_err err;
+    static char first[] = "first", second[] = "second";
+    det_trial_ops ops = OneVarTrial;
+    ops.init = named_init;
+    ops.train_batch = named_fail;
+    det_trial_entry entry = {.name = "ByName", .ops = &ops, .arg = first};
+    det_trial_register(&entry);
+    const struct train_task task = {.trial = trial_find("ByName", &err),
+                                    .engine = lab_engine,
+                                    .hparams = NULL,
+                                    .opts = {.max_length = det_batches(1)}};
+    assert_int_equal(train_run(&task, &err), DET_ENOTFOUND); // no learning rate
+    assert_string_equal(seen_arg, "first");
+    det_trial_unregister(&entry);
+    assert_null(trial_find("ByName", &err));
+
+    det_trainer *t = lab_init(.hparams = "{learning_rate: 0.5, global_batch_size: 8}");
+    det_trial *trial = det_build_trial(t, &ops, .name = "model_def:Mine", .arg = second);
+    assert_string_equal(seen_arg, "second");
+    assert_null(det_train(t, trial, .max_length = det_batches(1)));
+    assert_raised(DET_EINVAL, "trial model_def:Mine, train_batch, batch 0: as planned");
+    det_trainer_free(t);
+}
+
 static const struct CMUnitTest tests[] = {
-    TEST(test_hparams__are_read_by_type),
-    TEST(test_hparams__errors_name_key_and_place),
-    TEST(test_init__refuses_bad_text),
-    TEST(test_init__puts_given_values_above_the_configuration),
-    TEST(test_init__takes_what_a_task_is_given),
-    TEST(test_init__takes_the_data_of_a_job),
-    TEST(test_checkpoint__brings_its_configuration),
-    TEST(test_checkpoint__of_the_cluster_needs_a_cluster),
-    TEST(test_init__seeds_the_random_numbers),
-    TEST(test_context__knows_where_it_is),
-    TEST(test_registry__finds_trials_by_name),
+    LAB_TEST(test_hparams__are_read_by_type),
+    LAB_TEST(test_hparams__errors_name_key_and_place),
+    LAB_TEST(test_init__refuses_bad_text),
+    LAB_TEST(test_init__puts_given_values_above_the_configuration),
+    LAB_TEST(test_init__takes_what_a_task_is_given),
+    LAB_TEST(test_init__takes_the_data_of_a_job),
+    LAB_TEST(test_checkpoint__brings_its_configuration),
+    LAB_TEST(test_checkpoint__of_the_cluster_needs_a_cluster),
+    LAB_TEST(test_init__seeds_the_random_numbers),
+    LAB_TEST(test_context__knows_where_it_is),
+    LAB_TEST(test_registry__finds_trials_by_name),
+    LAB_TEST(test_registry__one_table_serves_trials_of_several_names),
 };
 
 int main(void)

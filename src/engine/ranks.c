@@ -1,6 +1,6 @@
-// Unit engine_ranks.c: gradients and models of several ranks. Called by the loop, by way of
+// Unit ranks.c: gradients and models of several ranks. Called by the loop, by way of
 // engine_det.
-#include "train/engine_ranks.h"
+#include "engine/ranks.h"
 
 #include "optim/optim.h"
 #include "tensor/tensor.h"
