@@ -14,55 +14,61 @@
 // step is one pass over memory. Parameters without a gradient are left alone, as in torch. Failures
 // set the sticky error (det_check) and return NULL or do nothing; NULL is accepted everywhere.
 //
-// In options 0 means the default; where 0 itself is wanted (beta1, eps), det_optim_set sets it.
+// Defaults stand in the macros; an option that is given means what it says, 0 included.
 #pragma once
 
-#include "det/nn.h"
+#include <math.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "det/nn.h"
 
 // --- optimizers: over all parameters of a module
 
 typedef struct det_sgd_opts {
-    double lr; // must be given
-    double momentum, dampening, weight_decay;
+    double lr;                                // must be given
+    double momentum, dampening, weight_decay; // 0
     bool nesterov, maximize;
 } det_sgd_opts;
 
 typedef struct det_adam_opts {
-    double lr, beta1, beta2, eps; // 0: 1e-3, 0.9, 0.999, 1e-8
-    double weight_decay;          // Adam: 0; AdamW: 0 means torch's 0.01
-    bool no_weight_decay;         // AdamW without decay
+    double lr, beta1, beta2, eps; // 1e-3, 0.9, 0.999, 1e-8
+    double weight_decay;          // Adam: 0; AdamW: 0.01
     bool amsgrad, maximize;
 } det_adam_opts;
 
 typedef struct det_rmsprop_opts {
-    double lr, alpha, eps; // 0: 1e-2, 0.99, 1e-8
+    double lr, alpha, eps; // 1e-2, 0.99, 1e-8
     double weight_decay, momentum;
     bool centered, maximize;
 } det_rmsprop_opts;
 
 typedef struct det_adagrad_opts {
-    double lr, eps; // 0: 1e-2, 1e-10
+    double lr, eps; // 1e-2, 1e-10
     double lr_decay, weight_decay, initial_accumulator_value;
     bool maximize;
 } det_adagrad_opts;
 
 typedef struct det_lion_opts {
-    double lr, beta1, beta2; // 0: 1e-4, 0.9, 0.99
+    double lr, beta1, beta2; // 1e-4, 0.9, 0.99
     double weight_decay;
 } det_lion_opts;
 
-#define det_optim_sgd(module, ...) det_optim_sgd_with(module, (det_sgd_opts){__VA_ARGS__})
-#define det_optim_adam(module, ...) det_optim_adam_with(module, (det_adam_opts){__VA_ARGS__})
-#define det_optim_adamw(module, ...) det_optim_adamw_with(module, (det_adam_opts){__VA_ARGS__})
+#define DET_ADAM_DEFAULTS .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define det_optim_sgd(module, ...) \
+    det_optim_sgd_with(module, DET_OPTS(det_sgd_opts, .lr = (double)NAN, __VA_ARGS__))
+#define det_optim_adam(module, ...) \
+    det_optim_adam_with(module, DET_OPTS(det_adam_opts, DET_ADAM_DEFAULTS, __VA_ARGS__))
+#define det_optim_adamw(module, ...) \
+    det_optim_adamw_with(            \
+        module, DET_OPTS(det_adam_opts, DET_ADAM_DEFAULTS, .weight_decay = 1e-2, __VA_ARGS__))
 #define det_optim_rmsprop(module, ...) \
-    det_optim_rmsprop_with(module, (det_rmsprop_opts){__VA_ARGS__})
+    det_optim_rmsprop_with(            \
+        module, DET_OPTS(det_rmsprop_opts, .lr = 1e-2, .alpha = 0.99, .eps = 1e-8, __VA_ARGS__))
 #define det_optim_adagrad(module, ...) \
-    det_optim_adagrad_with(module, (det_adagrad_opts){__VA_ARGS__})
-#define det_optim_lion(module, ...) det_optim_lion_with(module, (det_lion_opts){__VA_ARGS__})
+    det_optim_adagrad_with(module,     \
+                           DET_OPTS(det_adagrad_opts, .lr = 1e-2, .eps = 1e-10, __VA_ARGS__))
+#define det_optim_lion(module, ...) \
+    det_optim_lion_with(            \
+        module, DET_OPTS(det_lion_opts, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, __VA_ARGS__))
 DET_API det_optimizer *det_optim_sgd_with(det_module *module, det_sgd_opts opts);
 DET_API det_optimizer *det_optim_adam_with(det_module *module, det_adam_opts opts);
 DET_API det_optimizer *det_optim_adamw_with(det_module *module, det_adam_opts opts);
@@ -104,12 +110,15 @@ DET_API double det_optim_grad_norm(const det_optimizer *opt);
 // --- loss scaling (torch's GradScaler)
 
 typedef struct det_scaler_opts {
-    double init_scale, growth_factor, backoff_factor; // 0: 65536, 2, 0.5
-    int64_t growth_interval;                          // 0: 2000
-    bool disabled;
+    double init_scale, growth_factor, backoff_factor; // 65536, 2, 0.5
+    int64_t growth_interval;                          // 2000
+    bool enabled;                                     // true
 } det_scaler_opts;
 
-#define det_scaler_new(...) det_scaler_new_with((det_scaler_opts){__VA_ARGS__})
+#define det_scaler_new(...)                                                                       \
+    det_scaler_new_with(DET_OPTS(det_scaler_opts, .init_scale = 65536, .growth_factor = 2,        \
+                                 .backoff_factor = 0.5, .growth_interval = 2000, .enabled = true, \
+                                 __VA_ARGS__))
 DET_API det_scaler *det_scaler_new_with(det_scaler_opts opts);
 DET_API void det_scaler_free(det_scaler *s);
 DET_API det_tensor *det_scaler_scale(det_scaler *s, det_tensor *loss);
@@ -146,13 +155,16 @@ DET_API det_lr_scheduler *det_lr_lambda(det_optimizer *opt,
 typedef struct det_one_cycle_opts {
     double max_lr;
     int64_t total_steps;                            // going on after them is an error
-    double pct_start, div_factor, final_div_factor; // 0: 0.3, 25, 1e4
+    double pct_start, div_factor, final_div_factor; // 0.3, 25, 1e4
     bool linear;                                    // instead of cosine
-    bool no_cycle_momentum;
-    double base_momentum, max_momentum; // 0: 0.85, 0.95
+    bool cycle_momentum;                            // true
+    double base_momentum, max_momentum;             // 0.85, 0.95
     bool three_phase;
 } det_one_cycle_opts;
-#define det_lr_one_cycle(opt, ...) det_lr_one_cycle_with(opt, (det_one_cycle_opts){__VA_ARGS__})
+#define det_lr_one_cycle(opt, ...)                                                              \
+    det_lr_one_cycle_with(opt, DET_OPTS(det_one_cycle_opts, .pct_start = 0.3, .div_factor = 25, \
+                                        .final_div_factor = 1e4, .cycle_momentum = true,        \
+                                        .base_momentum = 0.85, .max_momentum = 0.95, __VA_ARGS__))
 DET_API det_lr_scheduler *det_lr_one_cycle_with(det_optimizer *opt, det_one_cycle_opts opts);
 
 typedef enum det_cyclic_mode {
@@ -162,23 +174,28 @@ typedef enum det_cyclic_mode {
 } det_cyclic_mode;
 typedef struct det_cyclic_opts {
     double base_lr, max_lr;
-    int64_t step_size_up, step_size_down; // 0: 2000, same as up
+    int64_t step_size_up, step_size_down; // 2000; negative, the default: as up
     det_cyclic_mode mode;
-    double gamma; // DET_CYCLIC_EXP_RANGE; 0: 1
-    bool no_cycle_momentum;
-    double base_momentum, max_momentum; // 0: 0.8, 0.9
+    double gamma;                       // DET_CYCLIC_EXP_RANGE: 1
+    bool cycle_momentum;                // true
+    double base_momentum, max_momentum; // 0.8, 0.9
 } det_cyclic_opts;
-#define det_lr_cyclic(opt, ...) det_lr_cyclic_with(opt, (det_cyclic_opts){__VA_ARGS__})
+#define det_lr_cyclic(opt, ...)                                                                   \
+    det_lr_cyclic_with(opt, DET_OPTS(det_cyclic_opts, .step_size_up = 2000, .step_size_down = -1, \
+                                     .gamma = 1, .cycle_momentum = true, .base_momentum = 0.8,    \
+                                     .max_momentum = 0.9, __VA_ARGS__))
 DET_API det_lr_scheduler *det_lr_cyclic_with(det_optimizer *opt, det_cyclic_opts opts);
 
 typedef struct det_plateau_opts {
     bool max;                      // the metric should grow
-    double factor, threshold, eps; // 0: 0.1, 1e-4, 1e-8
-    int64_t patience, cooldown;    // patience 0: torch's 10; -1: none
+    double factor, threshold, eps; // 0.1, 1e-4, 1e-8
+    int64_t patience, cooldown;    // 10, 0
     double min_lr;
     bool abs_threshold;
 } det_plateau_opts;
-#define det_lr_plateau(opt, ...) det_lr_plateau_with(opt, (det_plateau_opts){__VA_ARGS__})
+#define det_lr_plateau(opt, ...)                                                          \
+    det_lr_plateau_with(opt, DET_OPTS(det_plateau_opts, .factor = 0.1, .threshold = 1e-4, \
+                                      .eps = 1e-8, .patience = 10, __VA_ARGS__))
 DET_API det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_opts opts);
 
 // Schedules of pytorch-accelerated: functions of the number of updates n. They count from -1: the
@@ -187,30 +204,34 @@ DET_API det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_op
 typedef struct det_cosine_opts {
     int64_t total_num_epochs, num_update_steps_per_epoch; // must be given
     int64_t num_warmup_epochs, num_cooldown_epochs;       // inside of the total
-    double k_decay;                                       // 0: 1
-    double lr_min;                                        // at the end and during cooldown; 0: 1e-6
-    double min_lr_ratio;             // instead of lr_min: this part of each group's rate
-    double warmup_starting_lr;       // 0: 1e-6
-    double warmup_starting_lr_ratio; // instead: this part of each group's rate
+    double k_decay;                                       // 1
+    double lr_min;                                        // at the end and during cooldown: 1e-6
+    double min_lr_ratio;             // not 0: instead of lr_min, this part of each group's rate
+    double warmup_starting_lr;       // 1e-6
+    double warmup_starting_lr_ratio; // not 0: instead, this part of each group's rate
     // With its two slips: the curve is cut off as many updates before its end as the warmup has,
     // and a warmup from a ratio rises as steeply as one from warmup_starting_lr.
     bool as_upstream;
 } det_cosine_opts;
-#define det_lr_cosine(opt, ...) det_lr_cosine_with(opt, (det_cosine_opts){__VA_ARGS__})
+#define det_lr_cosine(opt, ...)                                                     \
+    det_lr_cosine_with(opt, DET_OPTS(det_cosine_opts, .k_decay = 1, .lr_min = 1e-6, \
+                                     .warmup_starting_lr = 1e-6, __VA_ARGS__))
 DET_API det_lr_scheduler *det_lr_cosine_with(det_optimizer *opt, det_cosine_opts opts);
 
 typedef struct det_wsd_opts {
     int64_t total_steps;                                  // or these two:
     int64_t total_num_epochs, num_update_steps_per_epoch; // (their product)
     int64_t num_warmup_steps;                             // -1: a tenth
-    int64_t num_checkpoints;   // 0: 1. k: decays end at 1/2^(k-1), ..., 1/2, 1 of the steps
-    double decay_phase_ratio;  // of the steps since the previous checkpoint; 0: 0.1
-    double lr_min;             // a fraction of the group's rate; 0: 1e-6
-    double warmup_starting_lr; // 0: 1e-6
+    int64_t num_checkpoints;   // 1. k: decays end at 1/2^(k-1), ..., 1/2, 1 of the steps
+    double decay_phase_ratio;  // of the steps since the previous checkpoint: 0.1
+    double lr_min;             // a fraction of the group's rate: 1e-6
+    double warmup_starting_lr; // 1e-6
     bool inverse_decay;        // 1 / (t / lr_min + 1 - t) instead of 1 - sqrt(t)
     bool is_continuation;      // no warmup; a loaded state keeps this length and starts afresh
 } det_wsd_opts;
-#define det_lr_wsd(opt, ...) det_lr_wsd_with(opt, (det_wsd_opts){__VA_ARGS__})
+#define det_lr_wsd(opt, ...)                                                                    \
+    det_lr_wsd_with(opt, DET_OPTS(det_wsd_opts, .num_checkpoints = 1, .decay_phase_ratio = 0.1, \
+                                  .lr_min = 1e-6, .warmup_starting_lr = 1e-6, __VA_ARGS__))
 DET_API det_lr_scheduler *det_lr_wsd_with(det_optimizer *opt, det_wsd_opts opts);
 
 // The checkpoint periods of a warmup-stable-decay schedule, in updates; 0 periods for any other.
@@ -235,7 +256,3 @@ DET_API double det_lr_scheduler_last(const det_lr_scheduler *s, int group);
 DET_API det_value *det_lr_scheduler_state_dict(const det_lr_scheduler *s);
 DET_API int det_lr_scheduler_load_state_dict(det_lr_scheduler *s, const det_value *state,
                                              det_err *err);
-
-#ifdef __cplusplus
-}
-#endif

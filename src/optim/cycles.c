@@ -11,11 +11,6 @@ static bool has_setting(const det_optimizer *opt, const char *name)
     return setting_find(opt->kind->settings, name) != NULL;
 }
 
-static double or_default(double value, double fallback)
-{
-    return value ? value : fallback;
-}
-
 static bool require(bool ok, const char *rule, const char *what)
 {
     if (!ok) det_raise(DET_EINVAL, "%s: %s", rule, what);
@@ -153,11 +148,11 @@ static const struct lr_rule one_cycle_rule = {
 
 static struct one_cycle_rule one_cycle_of(const det_one_cycle_opts *o, bool use_beta1)
 {
-    double up = or_default(o->pct_start, 0.3) * (double)o->total_steps;
+    double up = o->pct_start * (double)o->total_steps;
     double end = (double)o->total_steps - 1;
     struct one_cycle_rule r = {.total_steps = o->total_steps,
                                .linear = o->linear,
-                               .cycle_momentum = !o->no_cycle_momentum,
+                               .cycle_momentum = o->cycle_momentum,
                                .use_beta1 = use_beta1,
                                .n_phases = o->three_phase ? 3 : 2};
     r.phase[0] = (struct one_cycle_phase){up - 1, INITIAL_LR, MAX_LR, MAX_MOMENTUM, BASE_MOMENTUM};
@@ -174,12 +169,12 @@ static void one_cycle_set_levels(det_optimizer *opt, const det_one_cycle_opts *o
 {
     for (int i = 0; i < opt->n_groups; i++) {
         struct hyper *g = &opt->group[i]->hyper;
-        g->initial_lr = o->max_lr / or_default(o->div_factor, 25);
+        g->initial_lr = o->max_lr / o->div_factor;
         g->max_lr = o->max_lr;
-        g->min_lr = g->initial_lr / or_default(o->final_div_factor, 1e4);
-        if (o->no_cycle_momentum) continue;
-        g->max_momentum = or_default(o->max_momentum, 0.95);
-        g->base_momentum = or_default(o->base_momentum, 0.85);
+        g->min_lr = g->initial_lr / o->final_div_factor;
+        if (!o->cycle_momentum) continue;
+        g->max_momentum = o->max_momentum;
+        g->base_momentum = o->base_momentum;
     }
 }
 
@@ -192,8 +187,8 @@ det_lr_scheduler *det_lr_one_cycle_with(det_optimizer *opt, det_one_cycle_opts o
     if (!require(opts.total_steps >= 1, name, "total_steps must be >= 1")) return NULL;
     if (!require(opts.pct_start >= 0 && opts.pct_start <= 1, name, "pct_start must be in 0 .. 1"))
         return NULL;
-    if (!require(opts.no_cycle_momentum || use_beta1 || has_setting(opt, "momentum"), name,
-                 "the optimizer has no momentum to cycle; set no_cycle_momentum"))
+    if (!require(!opts.cycle_momentum || use_beta1 || has_setting(opt, "momentum"), name,
+                 "the optimizer has no momentum to cycle; set cycle_momentum = false"))
         return NULL;
     one_cycle_set_levels(opt, &opts);
     det_lr_scheduler *s = schedule_begin(&one_cycle_rule, opt);
@@ -267,17 +262,17 @@ static const struct lr_rule cyclic_rule = {
 
 static struct cyclic_rule cyclic_of(const det_lr_scheduler *s, const det_cyclic_opts *o)
 {
-    double up = o->step_size_up ? (double)o->step_size_up : 2000;
-    double down = o->step_size_down ? (double)o->step_size_down : up;
+    double up = (double)o->step_size_up;
+    double down = o->step_size_down < 0 ? up : (double)o->step_size_down;
     return (struct cyclic_rule){
         .total_size = up + down,
         .step_ratio = up / (up + down),
-        .gamma = or_default(o->gamma, 1),
+        .gamma = o->gamma,
         .mode = o->mode,
-        .cycle_momentum = !o->no_cycle_momentum,
+        .cycle_momentum = o->cycle_momentum,
         .max_lr = schedule_list(s, o->max_lr),
-        .base_momentum = schedule_list(s, or_default(o->base_momentum, 0.8)),
-        .max_momentum = schedule_list(s, or_default(o->max_momentum, 0.9)),
+        .base_momentum = schedule_list(s, o->base_momentum),
+        .max_momentum = schedule_list(s, o->max_momentum),
     };
 }
 
@@ -287,13 +282,12 @@ det_lr_scheduler *det_lr_cyclic_with(det_optimizer *opt, det_cyclic_opts opts)
     if (!require(opt, name, "the optimizer is NULL") || sticky_failed()) return NULL;
     if (!require(opts.base_lr >= 0 && opts.max_lr > 0, name, "base_lr and max_lr must be given"))
         return NULL;
-    if (!require(opts.step_size_up >= 0 && opts.step_size_down >= 0, name,
-                 "steps must not be negative"))
+    if (!require(opts.step_size_up >= 1 && opts.step_size_down, name, "steps must be >= 1"))
         return NULL;
     if (!require((unsigned)opts.mode <= DET_CYCLIC_EXP_RANGE, name, "the mode is unknown"))
         return NULL;
-    if (!require(opts.no_cycle_momentum || has_setting(opt, "momentum"), name,
-                 "the optimizer has no momentum to cycle; set no_cycle_momentum"))
+    if (!require(!opts.cycle_momentum || has_setting(opt, "momentum"), name,
+                 "the optimizer has no momentum to cycle; set cycle_momentum = false"))
         return NULL;
     for (int i = 0; i < opt->n_groups; i++)
         opt->group[i]->hyper.lr = opts.base_lr;

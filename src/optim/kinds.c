@@ -9,14 +9,13 @@
 
 // The inside of a row { ... } of a table of settings.
 #define AT(opts, member) .key = #member, .offset = offsetof(opts, member)
-#define REAL(opts, member, default_) \
-    AT(opts, member), .type = SETTING_REAL, .fallback = (default_), .min = 0, .end = INFINITY
+#define REAL(opts, member) AT(opts, member), .type = SETTING_REAL, .min = 0, .end = INFINITY
 #define ANY_REAL(opts, member) AT(opts, member), .type = SETTING_REAL
 #define FLAG(opts, member) AT(opts, member), .type = SETTING_BOOL
 #define MAYBE(opts, member) AT(opts, member), .type = SETTING_MAYBE
-#define BETA(opts, member, default_)                                                           \
+#define BETA(opts, member)                                                                     \
     .key = betas, .name = #member, .offset = offsetof(opts, member), .type = SETTING_IN_TUPLE, \
-    .fallback = (default_), .min = 0, .end = 1
+    .min = 0, .end = 1
 #define NONE(key_) .key = (key_), .type = SETTING_NONE
 #define FALSE(key_) .key = (key_), .type = SETTING_FALSE
 
@@ -30,10 +29,10 @@ static float sign_of(bool maximize)
 // --- SGD
 
 static const struct setting sgd_settings[] = {
-    {REAL(det_sgd_opts, lr, NAN)},
-    {REAL(det_sgd_opts, momentum, 0)},
+    {REAL(det_sgd_opts, lr)},
+    {REAL(det_sgd_opts, momentum)},
     {ANY_REAL(det_sgd_opts, dampening)},
-    {REAL(det_sgd_opts, weight_decay, 0)},
+    {REAL(det_sgd_opts, weight_decay)},
     {FLAG(det_sgd_opts, nesterov)},
     {FLAG(det_sgd_opts, maximize)},
     {NONE("foreach")},
@@ -79,11 +78,11 @@ static const struct optim_kind sgd = {
 // --- Adam, AdamW
 
 static const struct setting adam_settings[] = {
-    {REAL(det_adam_opts, lr, 1e-3)},
-    {BETA(det_adam_opts, beta1, 0.9)},
-    {BETA(det_adam_opts, beta2, 0.999)},
-    {REAL(det_adam_opts, eps, 1e-8)},
-    {REAL(det_adam_opts, weight_decay, 0)},
+    {REAL(det_adam_opts, lr)},
+    {BETA(det_adam_opts, beta1)},
+    {BETA(det_adam_opts, beta2)},
+    {REAL(det_adam_opts, eps)},
+    {REAL(det_adam_opts, weight_decay)},
     {FLAG(det_adam_opts, amsgrad)},
     {FLAG(det_adam_opts, maximize)},
     {NONE("foreach")},
@@ -94,11 +93,11 @@ static const struct setting adam_settings[] = {
 };
 
 static const struct setting adamw_settings[] = {
-    {REAL(det_adam_opts, lr, 1e-3)},
-    {BETA(det_adam_opts, beta1, 0.9)},
-    {BETA(det_adam_opts, beta2, 0.999)},
-    {REAL(det_adam_opts, eps, 1e-8)},
-    {REAL(det_adam_opts, weight_decay, 1e-2)},
+    {REAL(det_adam_opts, lr)},
+    {BETA(det_adam_opts, beta1)},
+    {BETA(det_adam_opts, beta2)},
+    {REAL(det_adam_opts, eps)},
+    {REAL(det_adam_opts, weight_decay)},
     {FLAG(det_adam_opts, amsgrad)},
     {NONE("foreach")},
     {FLAG(det_adam_opts, maximize)},
@@ -135,12 +134,6 @@ static update_fn adam_prepare(const struct hyper *h, int64_t step, unsigned fres
     return optim_kernels->adam;
 }
 
-static int adamw_resolve(struct hyper *h, det_err *err)
-{
-    if (h->adam.no_weight_decay) h->adam.weight_decay = 0;
-    return det_ok(err);
-}
-
 static update_fn adamw_prepare(const struct hyper *h, int64_t step, unsigned fresh,
                                struct update *u)
 {
@@ -166,18 +159,17 @@ static const struct optim_kind adamw = {
     .step_form = STEP_AS_TENSOR,
     .uses = adam_uses,
     .prepare = adamw_prepare,
-    .resolve = adamw_resolve,
 };
 
 // --- RMSprop
 
 static const struct setting rmsprop_settings[] = {
-    {REAL(det_rmsprop_opts, lr, 1e-2)},
-    {REAL(det_rmsprop_opts, momentum, 0)},
-    {REAL(det_rmsprop_opts, alpha, 0.99)},
-    {REAL(det_rmsprop_opts, eps, 1e-8)},
+    {REAL(det_rmsprop_opts, lr)},
+    {REAL(det_rmsprop_opts, momentum)},
+    {REAL(det_rmsprop_opts, alpha)},
+    {REAL(det_rmsprop_opts, eps)},
     {FLAG(det_rmsprop_opts, centered)},
-    {REAL(det_rmsprop_opts, weight_decay, 0)},
+    {REAL(det_rmsprop_opts, weight_decay)},
     {NONE("foreach")},
     {FLAG(det_rmsprop_opts, maximize)},
     {FALSE("differentiable")},
@@ -218,11 +210,11 @@ static const struct optim_kind rmsprop = {
 // --- Adagrad
 
 static const struct setting adagrad_settings[] = {
-    {REAL(det_adagrad_opts, lr, 1e-2)},
-    {REAL(det_adagrad_opts, lr_decay, 0)},
-    {REAL(det_adagrad_opts, eps, 1e-10)},
-    {REAL(det_adagrad_opts, weight_decay, 0)},
-    {REAL(det_adagrad_opts, initial_accumulator_value, 0)},
+    {REAL(det_adagrad_opts, lr)},
+    {REAL(det_adagrad_opts, lr_decay)},
+    {REAL(det_adagrad_opts, eps)},
+    {REAL(det_adagrad_opts, weight_decay)},
+    {REAL(det_adagrad_opts, initial_accumulator_value)},
     {NONE("foreach")},
     {FLAG(det_adagrad_opts, maximize)},
     {.key = NULL},
@@ -264,10 +256,10 @@ static const struct optim_kind adagrad = {
 // --- Lion
 
 static const struct setting lion_settings[] = {
-    {REAL(det_lion_opts, lr, 1e-4)},
-    {BETA(det_lion_opts, beta1, 0.9)},
-    {BETA(det_lion_opts, beta2, 0.99)},
-    {REAL(det_lion_opts, weight_decay, 0)},
+    {REAL(det_lion_opts, lr)},
+    {BETA(det_lion_opts, beta1)},
+    {BETA(det_lion_opts, beta2)},
+    {REAL(det_lion_opts, weight_decay)},
     {.key = NULL},
 };
 
@@ -309,7 +301,7 @@ static det_optimizer *optimizer_from(const struct optim_kind *kind, det_module *
     if (!module) det_raise(DET_EINVAL, "%s: the module is NULL", kind->name);
     if (sticky_failed()) return NULL;
     h.initial_lr = h.max_lr = h.min_lr = h.max_momentum = h.base_momentum = NAN;
-    int rc = settings_resolve(kind->settings, kind->name, &h, &err);
+    int rc = settings_check(kind->settings, kind->name, &h, &err);
     if (!rc && kind->resolve) rc = kind->resolve(&h, &err);
     if (!rc) return optimizer_new(kind, module, &h);
     det_raise(err.code, "%s", err.msg);

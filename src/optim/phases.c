@@ -14,11 +14,6 @@ static bool require(bool ok, const char *rule, const char *what)
     return ok;
 }
 
-static double or_default(double value, double fallback)
-{
-    return value ? value : fallback;
-}
-
 static det_lr_scheduler *start_before_first(det_lr_scheduler *s)
 {
     s = schedule_start(s);
@@ -97,10 +92,10 @@ det_lr_scheduler *det_lr_cosine_with(det_optimizer *opt, det_cosine_opts o)
         .total = o.total_num_epochs * updates,
         .warmup = o.num_warmup_epochs * updates,
         .cooldown = o.num_cooldown_epochs * updates,
-        .k_decay = or_default(o.k_decay, 1),
-        .lr_min = or_default(o.lr_min, 1e-6),
+        .k_decay = o.k_decay,
+        .lr_min = o.lr_min,
         .min_ratio = o.min_lr_ratio,
-        .warmup_start = or_default(o.warmup_starting_lr, 1e-6),
+        .warmup_start = o.warmup_starting_lr,
         .warmup_ratio = o.warmup_starting_lr_ratio,
         .as_upstream = o.as_upstream,
     };
@@ -202,7 +197,7 @@ static bool wsd_opts_good(const det_wsd_opts *o, int64_t total)
            require(o->decay_phase_ratio >= 0 && o->decay_phase_ratio <= 1, rule,
                    "decay_phase_ratio must be in 0 .. 1") &&
            require(o->lr_min >= 0, rule, "lr_min must not be negative") &&
-           require(o->num_checkpoints >= 0 && o->num_checkpoints <= WSD_MAX_CHECKPOINTS, rule,
+           require(o->num_checkpoints >= 1 && o->num_checkpoints <= WSD_MAX_CHECKPOINTS, rule,
                    "num_checkpoints must be in 1 .. 32") &&
            require(o->num_checkpoints < 2 || o->decay_phase_ratio <= 1.0 / 3, rule,
                    "with several checkpoints decay_phase_ratio must be <= 1/3, or decays overlap");
@@ -227,10 +222,10 @@ det_lr_scheduler *det_lr_wsd_with(det_optimizer *opt, det_wsd_opts o)
     s->rule_data.wsd = (struct wsd_rule){
         .total = total,
         .warmup = o.num_warmup_steps < 0 ? total / 10 : o.num_warmup_steps,
-        .n_checkpoints = o.num_checkpoints ? o.num_checkpoints : 1,
-        .decay_ratio = or_default(o.decay_phase_ratio, 0.1),
-        .lr_min = or_default(o.lr_min, 1e-6),
-        .warmup_start = or_default(o.warmup_starting_lr, 1e-6),
+        .n_checkpoints = o.num_checkpoints,
+        .decay_ratio = o.decay_phase_ratio,
+        .lr_min = o.lr_min,
+        .warmup_start = o.warmup_starting_lr,
         .inverse = o.inverse_decay,
         .is_continuation = o.is_continuation,
     };

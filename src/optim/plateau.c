@@ -90,14 +90,12 @@ det_lr_scheduler *det_lr_plateau_with(det_optimizer *opt, det_plateau_opts o)
     if (!s) return NULL;
     double worst = o.max ? -INFINITY : INFINITY;
     s->rule_data.plateau = (struct plateau_rule){
-        .factor = o.factor ? o.factor : 0.1,
-        .threshold = o.threshold ? o.threshold : 1e-4,
-        .eps = o.eps ? o.eps : 1e-8,
+        .factor = o.factor,
+        .threshold = o.threshold,
+        .eps = o.eps,
         .best = worst,
         .mode_worse = worst,
-        .patience = o.patience < 0 ? 0
-                    : o.patience   ? o.patience
-                                   : 10,
+        .patience = o.patience,
         .cooldown = o.cooldown,
         .mode = o.max ? MODE_MAX : MODE_MIN,
         .threshold_mode = o.abs_threshold ? THRESHOLD_ABS : THRESHOLD_REL,

@@ -22,7 +22,7 @@ struct scaled {
 };
 
 struct det_scaler {
-    det_scaler_opts opts; // defaults filled in; scale of now in init_scale
+    det_scaler_opts opts; // scale of now in init_scale
     int64_t growth_tracker;
     struct scaled *scaled;
     int n_scaled;
@@ -34,18 +34,17 @@ static const struct setting scaler_settings[] = {
     {.key = "scale",
      .offset = offsetof(det_scaler_opts, init_scale),
      .type = SETTING_REAL,
-     .fallback = 65536,
      POSITIVE},
-    {OPT(growth_factor), .type = SETTING_REAL, .fallback = 2, POSITIVE},
-    {OPT(backoff_factor), .type = SETTING_REAL, .fallback = 0.5, POSITIVE},
-    {OPT(growth_interval), .type = SETTING_INT, .fallback = 2000, .min = 1, .end = 0x1p53},
+    {OPT(growth_factor), .type = SETTING_REAL, POSITIVE},
+    {OPT(backoff_factor), .type = SETTING_REAL, POSITIVE},
+    {OPT(growth_interval), .type = SETTING_INT, .min = 1, .end = 0x1p53},
     {.key = NULL},
 };
 
 det_scaler *det_scaler_new_with(det_scaler_opts opts)
 {
     det_err err;
-    if (settings_resolve(scaler_settings, "GradScaler", &opts, &err)) {
+    if (settings_check(scaler_settings, "GradScaler", &opts, &err)) {
         det_raise(err.code, "%s", err.msg);
         return NULL;
     }
@@ -63,7 +62,7 @@ void det_scaler_free(det_scaler *s)
 
 static bool is_off(const det_scaler *s)
 {
-    return !s || s->opts.disabled;
+    return !s || !s->opts.enabled;
 }
 
 double det_scaler_scale_value(const det_scaler *s)

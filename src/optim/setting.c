@@ -79,15 +79,15 @@ int setting_set(const struct setting *row, void *at, double value, det_err *err)
     return 0;
 }
 
-int settings_resolve(const struct setting *table, const char *owner, void *at, det_err *err)
+int settings_check(const struct setting *table, const char *owner, const void *at, det_err *err)
 {
     for (const struct setting *row = table; row->key; row++) {
         if (!is_number(row)) continue;
         double value = setting_get(row, at);
-        if (value == 0) value = row->fallback;
-        if (isnan(row->fallback) && isnan(value))
-            return det_fail(err, DET_EINVAL, "%s: %s must be given", owner, name_of(row));
-        int rc = setting_set(row, at, value, err);
+        if (isnan(value))
+            return det_fail(err, DET_EINVAL, "%s: %s must be given, and be a number", owner,
+                            name_of(row));
+        int rc = check_range(row, value, err);
         if (rc) return det_wrap(err, "%s", owner);
     }
     return 0;

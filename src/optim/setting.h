@@ -22,13 +22,12 @@ struct setting {
     enum setting_type type;
     size_t offset;
     const char *name; // of a member of a tuple ("beta1"); NULL: the key
-    double fallback;  // what 0 means in the options; NaN: must be given
     double min, end;  // allowed: min <= value < end (no end if both are 0)
     const char *const *choices;
 };
 
-// Options as the user wrote them become settings: zeros are replaced, all are checked.
-int settings_resolve(const struct setting *table, const char *owner, void *at, det_err *err);
+// Whether options can be settings. NaN, the default of what has no other, must be given.
+int settings_check(const struct setting *table, const char *owner, const void *at, det_err *err);
 
 // By the user's name; NULL if none, or if it is not a plain number.
 const struct setting *setting_find(const struct setting *table, const char *name);

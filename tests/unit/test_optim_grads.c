@@ -159,7 +159,7 @@ static void test_scaler__wants_the_right_order(void **state)
 static void test_scaler__may_be_off(void **state)
 {
     (void)state;
-    det_scaler *s = det_scaler_new(.disabled = true);
+    det_scaler *s = det_scaler_new(.enabled = false);
     det_tensor *loss = det_sum(p);
     assert_ptr_equal(det_scaler_scale(s, loss), loss);
     assert_near(det_scaler_scale_value(s), 1, 0);

@@ -43,7 +43,7 @@ static void test_optim__has_the_defaults_of_torch(void **state)
         {det_optim_adam(m, .beta2 = 0.5), "beta2", 0.5},
         {det_optim_adamw(m), "weight_decay", 1e-2},
         {det_optim_adamw(m, .weight_decay = 0.2), "weight_decay", 0.2},
-        {det_optim_adamw(m, .no_weight_decay = true), "weight_decay", 0},
+        {det_optim_adamw(m, .weight_decay = 0), "weight_decay", 0},
         {det_optim_adamw(m, .amsgrad = true), "amsgrad", 1},
         {det_optim_rmsprop(m), "lr", 1e-2},
         {det_optim_rmsprop(m), "alpha", 0.99},
@@ -55,6 +55,9 @@ static void test_optim__has_the_defaults_of_torch(void **state)
         {det_optim_lion(m), "lr", 1e-4},
         {det_optim_lion(m), "beta1", 0.9},
         {det_optim_lion(m), "beta2", 0.99},
+        {det_optim_adam(m, .lr = 0), "lr", 0},
+        {det_optim_adam(m, .beta1 = 0), "beta1", 0},
+        {det_optim_rmsprop(m, .eps = 0), "eps", 0},
     };
     for (size_t i = 0; i < N_OF(rows); i++) {
         assert_near(det_optim_get(rows[i].opt, 0, rows[i].field), rows[i].value, 0);
@@ -77,7 +80,7 @@ static void test_optim__refuses_bad_settings(void **state)
     assert_null(det_optim_adam(m, .beta1 = 1));
     assert_raised(DET_EINVAL, "Adam: beta1 must be >= 0 and < 1, got 1");
     assert_null(det_optim_adamw(m, .lr = NAN));
-    assert_raised(DET_EINVAL, "AdamW: lr must be >= 0, got nan");
+    assert_raised(DET_EINVAL, "AdamW: lr must be given, and be a number");
     det_module *empty = det_nn_relu();
     assert_null(det_optim_adam(empty));
     assert_raised(DET_EINVAL, "Adam: no parameters");
