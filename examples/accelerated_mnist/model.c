@@ -33,11 +33,11 @@ static void update_metrics(void *self, det_accel *trainer, const det_value *batc
 
 static void record_metrics(void *self, det_accel *trainer)
 {
-    det_run_history *history = det_accel_run_history(trainer);
-    det_run_history_update_metric(history, "accuracy", det_confusion_accuracy(self));
-    det_run_history_update_metric(history, "precision",
-                                  det_confusion_precision(self, DET_AVERAGE_MACRO));
-    det_run_history_update_metric(history, "recall", det_confusion_recall(self, DET_AVERAGE_MACRO));
+    det_accel_history *history = det_accel_run_history(trainer);
+    det_accel_history_update(history, "accuracy", det_confusion_accuracy(self));
+    det_accel_history_update(history, "precision",
+                             det_confusion_precision(self, DET_AVERAGE_MACRO));
+    det_accel_history_update(history, "recall", det_confusion_recall(self, DET_AVERAGE_MACRO));
     det_confusion_reset(self);
 }
 
@@ -52,11 +52,12 @@ static int train(det_dataset *training, det_dataset *validation, int64_t epochs,
     det_module *model = build_model();
     det_confusion *confusion = det_confusion_new(N_CLASSES);
     // The callback that records comes before those that print.
-    det_accel *trainer = det_accel_new(
-        model, det_cross_entropy_with, det_optim_adamw(model, .lr = 1e-3),
-        .callbacks = DET_CALLBACKS(
-            det_accel_callback_new(&metrics, confusion), DET_DEFAULT_CALLBACKS,
-            det_callback_save_best_model(.watch_metric = "accuracy", .greater_is_better = true)));
+    det_accel *trainer =
+        det_accel_new(model, det_cross_entropy_with, det_optim_adamw(model, .lr = 1e-3),
+                      .callbacks = DET_ACCEL_CALLBACKS(
+                          det_accel_callback_new(&metrics, confusion), DET_ACCEL_DEFAULT_CALLBACKS,
+                          det_accel_callback_save_best_model(.watch_metric = "accuracy",
+                                                             .greater_is_better = true)));
     int rc =
         det_accel_train(trainer, training, err, .num_epochs = epochs, .eval_dataset = validation,
                         .per_device_batch_size = 64, .create_scheduler = one_cycle);

@@ -44,10 +44,6 @@
 #include "det/optim.h"
 #include "det/tracking.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct det_accel det_accel;
 typedef struct det_accel_callback det_accel_callback;
 
@@ -209,7 +205,7 @@ typedef struct det_accel_callbacks {
     int n;
 } det_accel_callbacks;
 // clang-format off
-#define DET_CALLBACKS(...)                                                                         \
+#define DET_ACCEL_CALLBACKS(...)                                                                         \
     {(det_accel_callback *const[]){__VA_ARGS__},                                                   \
      (int)(sizeof((det_accel_callback *const[]){__VA_ARGS__}) / sizeof(det_accel_callback *))}
 // clang-format on
@@ -236,11 +232,11 @@ DET_API int det_accel_join(det_accel_processes *out, det_err *err);
 DET_API void det_accel_leave(det_accel_processes *p);
 
 typedef struct det_accel_opts {
-    const det_accel_ops *ops;      // steps to replace; must outlive the trainer
-    void *self;                    // for them: det_accel_self
-    det_accel_callbacks callbacks; // handed over
-    bool no_callbacks;             // not even the default ones
-    det_run_history *run_history;  // handed over
+    const det_accel_ops *ops;       // steps to replace; must outlive the trainer
+    void *self;                     // for them: det_accel_self
+    det_accel_callbacks callbacks;  // handed over
+    bool no_callbacks;              // not even the default ones
+    det_accel_history *run_history; // handed over
     det_loss_opts loss_opts;
     bool bf16;     // losses are calculated in mixed precision
     uint64_t seed; // of dropout and the order of samples; 0: 42
@@ -277,7 +273,7 @@ DET_API void *det_accel_self(det_accel *t);
 DET_API det_module *det_accel_model(det_accel *t);
 DET_API det_optimizer *det_accel_optimizer(det_accel *t);
 DET_API det_lr_scheduler *det_accel_scheduler(det_accel *t); // NULL before a run and without one
-DET_API det_run_history *det_accel_run_history(det_accel *t);
+DET_API det_accel_history *det_accel_run_history(det_accel *t);
 DET_API const det_accel_run_config *det_accel_get_run_config(
     const det_accel *t); // NULL before a run
 DET_API det_dataset *det_accel_train_dataset(det_accel *t);
@@ -327,10 +323,6 @@ DET_API int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_a
 // on_training_run_end, where det_accel_is_resumable; DET_ESTATE elsewhere.
 DET_API int det_accel_save_training_state(det_accel *t, const char *path, det_err *err);
 DET_API bool det_accel_is_resumable(const det_accel *t);
-
-#ifdef __cplusplus
-}
-#endif
 
 #include "det/accelerated_callbacks.h"
 #include "det/finetuning.h"

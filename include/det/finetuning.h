@@ -3,10 +3,6 @@
 
 #include "det/nn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // --- freezing
 //
 //     det_freezer *f = det_freezer_new(model, false);
@@ -48,7 +44,3 @@ DET_API void det_ema_swap(det_ema *e);
 // As det_module_state_dict and det_module_load_state_dict, of the averages.
 DET_API det_value *det_ema_state_dict(const det_ema *e);
 DET_API int det_ema_load_state_dict(det_ema *e, const det_value *state, det_err *err);
-
-#ifdef __cplusplus
-}
-#endif

@@ -4,32 +4,28 @@
 
 #include "det/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // --- run history: the values of each metric, by name, in order
 
-typedef struct det_run_history det_run_history;
+typedef struct det_accel_history det_accel_history;
 
-DET_API det_run_history *det_run_history_new(void);
-DET_API void det_run_history_free(det_run_history *h);
-DET_API void det_run_history_update_metric(det_run_history *h, const char *name, double value);
-DET_API int det_run_history_n_metrics(const det_run_history *h);
+DET_API det_accel_history *det_accel_history_new(void);
+DET_API void det_accel_history_free(det_accel_history *h);
+DET_API void det_accel_history_update(det_accel_history *h, const char *name, double value);
+DET_API int det_accel_history_n_metrics(const det_accel_history *h);
 // In the order of their first values; NULL beyond the end.
-DET_API const char *det_run_history_metric_name(const det_run_history *h, int index);
+DET_API const char *det_accel_history_name(const det_accel_history *h, int index);
 // Borrowed until the next update; NULL and 0 if there is no such metric.
-DET_API const double *det_run_history_metric_values(const det_run_history *h, const char *name,
-                                                    int *n);
+DET_API const double *det_accel_history_values(const det_accel_history *h, const char *name,
+                                               int *n);
 // NaN and the sticky error, which lists the names, if there is no such metric.
-DET_API double det_run_history_latest_metric(const det_run_history *h, const char *name);
-DET_API void det_run_history_delete_metric(det_run_history *h, const char *name);
-DET_API int64_t det_run_history_current_epoch(const det_run_history *h); // from 1
-DET_API void det_run_history_set_epoch(det_run_history *h, int64_t epoch);
+DET_API double det_accel_history_latest(const det_accel_history *h, const char *name);
+DET_API void det_accel_history_delete(det_accel_history *h, const char *name);
+DET_API int64_t det_accel_history_current_epoch(const det_accel_history *h); // from 1
+DET_API void det_accel_history_set_epoch(det_accel_history *h, int64_t epoch);
 // Put before the names of metrics recorded from now on (not copied). NULL: nothing. Returns the one
 // before.
-DET_API const char *det_run_history_set_prefix(det_run_history *h, const char *prefix);
-DET_API void det_run_history_reset(det_run_history *h); // no metrics, epoch 1
+DET_API const char *det_accel_history_set_prefix(det_accel_history *h, const char *prefix);
+DET_API void det_accel_history_reset(det_accel_history *h); // no metrics, epoch 1
 
 // --- confusion: how often each class was taken for each other one
 //
@@ -52,7 +48,3 @@ DET_API double det_confusion_accuracy(const det_confusion *c); // NaN before the
 DET_API double det_confusion_precision(const det_confusion *c, det_average average);
 DET_API double det_confusion_recall(const det_confusion *c, det_average average);
 DET_API void det_confusion_reset(det_confusion *c);
-
-#ifdef __cplusplus
-}
-#endif

@@ -44,7 +44,7 @@ struct det_accel {
     det_lr_scheduler *scheduler;
     det_accel_loss_fn loss_func;
     det_loss_opts loss_opts;
-    det_run_history *history;
+    det_accel_history *history;
     struct callback_list callbacks;
     det_accel_processes processes;
     bool bf16;
@@ -144,5 +144,5 @@ void training_state_resume_callbacks(det_accel *t);
 
 // --- history.c
 
-det_value *history_state(const det_run_history *h);
-int history_load(det_run_history *h, const det_value *state, det_err *err);
+det_value *history_state(const det_accel_history *h);
+int history_load(det_accel_history *h, const det_value *state, det_err *err);

@@ -37,22 +37,22 @@ static void ema_eval_epoch_end(void *self, det_accel *t)
     if (e->no_evaluation || t->eval_kind != EVAL_OF_EPOCH) return;
     det_accel_print(t, "Running evaluation on EMA model");
     struct callback_list own = t->callbacks;
-    const char *prefix = det_run_history_set_prefix(t->history, "ema_model_");
+    const char *prefix = det_accel_history_set_prefix(t->history, "ema_model_");
     t->callbacks = e->callbacks;
     det_ema_swap(e->ema);
     STEP(t, run_eval_epoch, t->eval_loader);
     det_ema_swap(e->ema);
     t->callbacks = own;
-    det_run_history_set_prefix(t->history, prefix);
+    det_accel_history_set_prefix(t->history, prefix);
 }
 
 static bool is_worth_saving(struct ema_callback *e, det_accel *t)
 {
     if (e->no_evaluation) return true;
-    double value = det_run_history_latest_metric(t->history, e->watch.metric);
+    double value = det_accel_history_latest(t->history, e->watch.metric);
     if (!accel_running(t)) return false;
     if (e->watch.has_best && !watch_is_better(&e->watch, value, 0)) return false;
-    watch_take(&e->watch, value, det_run_history_current_epoch(t->history));
+    watch_take(&e->watch, value, det_accel_history_current_epoch(t->history));
     return true;
 }
 
@@ -95,7 +95,7 @@ static void ema_free(void *self)
     free(e);
 }
 
-det_accel_callback *det_callback_model_ema_with(det_ema_opts o)
+det_accel_callback *det_accel_callback_model_ema_with(det_accel_ema_opts o)
 {
     static const det_accel_callback_ops ops = {
         .name = "ModelEmaCallback",

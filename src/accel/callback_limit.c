@@ -26,7 +26,7 @@ static void limit_run_start(void *self, det_accel *t)
     t->limit_batches = ((struct limit *)self)->n;
 }
 
-det_accel_callback *det_callback_limit_batches(int64_t n)
+det_accel_callback *det_accel_callback_limit_batches(int64_t n)
 {
     static const det_accel_callback_ops ops = {
         .name = "LimitBatchesCallback",
@@ -45,7 +45,7 @@ static void limit_eval_epoch_start(void *self, det_accel *t)
     det_accel_print(t, "Limiting evaluation to %lld steps per process", (long long)t->n_steps);
 }
 
-det_accel_callback *det_callback_limit_eval_steps(int64_t n, bool every_one)
+det_accel_callback *det_accel_callback_limit_eval_steps(int64_t n, bool every_one)
 {
     static const det_accel_callback_ops ops = {
         .name = "LimitEvalStepsCallback",
@@ -65,11 +65,11 @@ static void stepwise_step_end(void *self, det_accel *t, const det_value *batch,
     if (!t->eval_loader || step == 0 || step % ((struct limit *)self)->n) return;
     det_accel_print(t, "Running evaluation after %lld training steps", (long long)step);
     loop_run_intermediate_eval(t);
-    det_run_history_delete_metric(t->history, "intermediate_eval_loss");
+    det_accel_history_delete(t->history, "intermediate_eval_loss");
     det_accel_print(t, "Resuming training");
 }
 
-det_accel_callback *det_callback_step_based_evaluation(int64_t n)
+det_accel_callback *det_accel_callback_step_based_evaluation(int64_t n)
 {
     static const det_accel_callback_ops ops = {
         .name = "StepBasedEvaluationCallback",

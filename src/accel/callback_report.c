@@ -17,7 +17,8 @@ static void progress_training_start(void *self, det_accel *t)
 static void progress_epoch_start(void *self, det_accel *t)
 {
     (void)self;
-    det_accel_print(t, "Starting epoch %lld", (long long)det_run_history_current_epoch(t->history));
+    det_accel_print(t, "Starting epoch %lld",
+                    (long long)det_accel_history_current_epoch(t->history));
 }
 
 static void progress_training_end(void *self, det_accel *t)
@@ -38,7 +39,7 @@ static void progress_evaluation_end(void *self, det_accel *t)
     det_accel_print(t, "Finishing evaluation run");
 }
 
-det_accel_callback *det_callback_print_progress(void)
+det_accel_callback *det_accel_callback_print_progress(void)
 {
     static const det_accel_callback_ops ops = {
         .name = "PrintProgressCallback",
@@ -55,10 +56,10 @@ det_accel_callback *det_callback_print_progress(void)
 
 static void print_metrics(det_accel *t, bool of_training)
 {
-    for (int i = 0; i < det_run_history_n_metrics(t->history); i++) {
-        const char *name = det_run_history_metric_name(t->history, i);
+    for (int i = 0; i < det_accel_history_n_metrics(t->history); i++) {
+        const char *name = det_accel_history_name(t->history, i);
         if ((strstr(name, "train") != NULL) == of_training)
-            det_accel_print(t, "%s: %.6g", name, det_run_history_latest_metric(t->history, name));
+            det_accel_print(t, "%s: %.6g", name, det_accel_history_latest(t->history, name));
     }
 }
 
@@ -74,7 +75,7 @@ static void metrics_eval_epoch_end(void *self, det_accel *t)
     print_metrics(t, false);
 }
 
-det_accel_callback *det_callback_print_metrics(void)
+det_accel_callback *det_accel_callback_print_metrics(void)
 {
     static const det_accel_callback_ops ops = {
         .name = "PrintMetricsCallback",
@@ -134,7 +135,7 @@ static void bar_epoch_end(void *self, det_accel *t)
     fputc('\n', t->out);
 }
 
-det_accel_callback *det_callback_progress_bar(void)
+det_accel_callback *det_accel_callback_progress_bar(void)
 {
     static const det_accel_callback_ops ops = {
         .name = "ProgressBarCallback",

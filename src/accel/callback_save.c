@@ -29,10 +29,10 @@ static void best_run_start(void *self, det_accel *t)
 static void best_epoch_end(void *self, det_accel *t)
 {
     struct save_best *b = self;
-    double value = det_run_history_latest_metric(t->history, b->watch.metric);
+    double value = det_accel_history_latest(t->history, b->watch.metric);
     if (!accel_running(t)) return;
     if (b->watch.has_best && !watch_is_better(&b->watch, value, 0)) return;
-    watch_take(&b->watch, value, det_run_history_current_epoch(t->history));
+    watch_take(&b->watch, value, det_accel_history_current_epoch(t->history));
     // Upstream calls the value "loss" from the second time on; here it has its own name always.
     det_value *kwargs = det_value_dict();
     det_value_set(kwargs, b->watch.metric, det_value_float(value));
@@ -71,7 +71,7 @@ static void best_free(void *self)
     free(b);
 }
 
-det_accel_callback *det_callback_save_best_model_with(det_save_best_opts o)
+det_accel_callback *det_accel_callback_save_best_model_with(det_accel_save_best_opts o)
 {
     static const det_accel_callback_ops ops = {
         .name = "SaveBestModelCallback",
@@ -175,7 +175,7 @@ static void state_train_epoch_end(void *self, det_accel *t)
 static void state_epoch_end(void *self, det_accel *t)
 {
     struct save_state *s = self;
-    int64_t epoch = det_run_history_current_epoch(t->history);
+    int64_t epoch = det_accel_history_current_epoch(t->history);
     if (s->every_n_epochs && epoch % s->every_n_epochs == 0) save_state_as(s, t, "epoch", epoch);
 }
 
@@ -195,7 +195,7 @@ static void state_free(void *self)
     free(s);
 }
 
-det_accel_callback *det_callback_save_training_state_with(det_training_state_opts o)
+det_accel_callback *det_accel_callback_save_training_state_with(det_accel_training_state_opts o)
 {
     static const det_accel_callback_ops ops = {
         .name = "SaveTrainingStateCallback",
@@ -261,7 +261,7 @@ static void wsd_free(void *self)
     free(self);
 }
 
-det_accel_callback *det_callback_wsd_checkpoint(const char *save_dir)
+det_accel_callback *det_accel_callback_wsd_checkpoint(const char *save_dir)
 {
     static const det_accel_callback_ops ops = {
         .name = "WSDCheckpointCallback",

@@ -47,7 +47,7 @@ static void nan_training_run_end(void *self, det_accel *t)
         det_raise(DET_ESTATE, "the loss became infinite or NaN");
 }
 
-det_accel_callback *det_callback_terminate_on_nan(void)
+det_accel_callback *det_accel_callback_terminate_on_nan(void)
 {
     static const det_accel_callback_ops ops = {
         .name = "TerminateOnNaNCallback",
@@ -79,11 +79,11 @@ static void early_run_start(void *self, det_accel *t)
 static void early_epoch_end(void *self, det_accel *t)
 {
     struct early_stopping *e = self;
-    double value = det_run_history_latest_metric(t->history, e->watch.metric);
+    double value = det_accel_history_latest(t->history, e->watch.metric);
     if (!accel_running(t)) return;
     bool is_first = !e->watch.has_best;
     if (is_first || watch_is_better(&e->watch, value, e->threshold)) {
-        watch_take(&e->watch, value, det_run_history_current_epoch(t->history));
+        watch_take(&e->watch, value, det_accel_history_current_epoch(t->history));
         e->n_bad = 0;
     } else {
         e->n_bad++;
@@ -117,7 +117,7 @@ static void early_free(void *self)
     free(self);
 }
 
-det_accel_callback *det_callback_early_stopping_with(det_early_stopping_opts o)
+det_accel_callback *det_accel_callback_early_stopping_with(det_accel_early_stopping_opts o)
 {
     static const det_accel_callback_ops ops = {
         .name = "EarlyStoppingCallback",

@@ -11,16 +11,16 @@ struct metric {
     int n, cap;
 };
 
-struct det_run_history {
+struct det_accel_history {
     struct metric *metric;
     int n;
     int64_t epoch;
     const char *prefix;
 };
 
-det_run_history *det_run_history_new(void)
+det_accel_history *det_accel_history_new(void)
 {
-    det_run_history *h = xcalloc(1, sizeof *h);
+    det_accel_history *h = xcalloc(1, sizeof *h);
     h->epoch = 1;
     return h;
 }
@@ -31,7 +31,7 @@ static void metric_done(struct metric *m)
     free(m->value);
 }
 
-void det_run_history_reset(det_run_history *h)
+void det_accel_history_reset(det_accel_history *h)
 {
     if (!h) return;
     for (int i = 0; i < h->n; i++)
@@ -40,29 +40,29 @@ void det_run_history_reset(det_run_history *h)
     h->epoch = 1;
 }
 
-void det_run_history_free(det_run_history *h)
+void det_accel_history_free(det_accel_history *h)
 {
     if (!h) return;
-    det_run_history_reset(h);
+    det_accel_history_reset(h);
     free(h->metric);
     free(h);
 }
 
-static struct metric *find(const det_run_history *h, const char *name)
+static struct metric *find(const det_accel_history *h, const char *name)
 {
     for (int i = 0; h && name && i < h->n; i++)
         if (str_eqz(str_from(h->metric[i].name), name)) return &h->metric[i];
     return NULL;
 }
 
-static struct metric *add(det_run_history *h, const char *name)
+static struct metric *add(det_accel_history *h, const char *name)
 {
     h->metric = xrealloc(h->metric, (size_t)(h->n + 1) * sizeof *h->metric);
     h->metric[h->n] = (struct metric){.name = xstrdup(name)};
     return &h->metric[h->n++];
 }
 
-void det_run_history_update_metric(det_run_history *h, const char *name, double value)
+void det_accel_history_update(det_accel_history *h, const char *name, double value)
 {
     if (!h || !name) return;
     enum { NAME_MAX_BYTES = 4096 };
@@ -78,29 +78,29 @@ void det_run_history_update_metric(det_run_history *h, const char *name, double 
     m->value[m->n++] = value;
 }
 
-int det_run_history_n_metrics(const det_run_history *h)
+int det_accel_history_n_metrics(const det_accel_history *h)
 {
     return h ? h->n : 0;
 }
 
-const char *det_run_history_metric_name(const det_run_history *h, int index)
+const char *det_accel_history_name(const det_accel_history *h, int index)
 {
     return h && index >= 0 && index < h->n ? h->metric[index].name : NULL;
 }
 
-const double *det_run_history_metric_values(const det_run_history *h, const char *name, int *n)
+const double *det_accel_history_values(const det_accel_history *h, const char *name, int *n)
 {
     const struct metric *m = find(h, name);
     if (n) *n = m ? m->n : 0;
     return m ? m->value : NULL;
 }
 
-double det_run_history_latest_metric(const det_run_history *h, const char *name)
+double det_accel_history_latest(const det_accel_history *h, const char *name)
 {
     const struct metric *m = find(h, name);
     if (m) return m->value[m->n - 1];
     struct buf names = BUF_INIT(DET_ERR_MSG_MAX / 2);
-    for (int i = 0; i < det_run_history_n_metrics(h); i++)
+    for (int i = 0; i < det_accel_history_n_metrics(h); i++)
         buf_printf(&names, "%s%s", i ? ", " : "", h->metric[i].name);
     det_raise(DET_ENOTFOUND, "run history: no metric '%s'; there are: %s", name ? name : "",
               names.len ? buf_str(&names).ptr : "none yet");
@@ -108,7 +108,7 @@ double det_run_history_latest_metric(const det_run_history *h, const char *name)
     return NAN;
 }
 
-void det_run_history_delete_metric(det_run_history *h, const char *name)
+void det_accel_history_delete(det_accel_history *h, const char *name)
 {
     struct metric *m = find(h, name);
     if (!m) return;
@@ -118,17 +118,17 @@ void det_run_history_delete_metric(det_run_history *h, const char *name)
     h->n--;
 }
 
-int64_t det_run_history_current_epoch(const det_run_history *h)
+int64_t det_accel_history_current_epoch(const det_accel_history *h)
 {
     return h ? h->epoch : 0;
 }
 
-void det_run_history_set_epoch(det_run_history *h, int64_t epoch)
+void det_accel_history_set_epoch(det_accel_history *h, int64_t epoch)
 {
     if (h) h->epoch = epoch;
 }
 
-const char *det_run_history_set_prefix(det_run_history *h, const char *prefix)
+const char *det_accel_history_set_prefix(det_accel_history *h, const char *prefix)
 {
     if (!h) return NULL;
     const char *before = h->prefix;
@@ -138,7 +138,7 @@ const char *det_run_history_set_prefix(det_run_history *h, const char *prefix)
 
 // --- in a training state: {"current_epoch": 3, "metrics": {name: [values]}}
 
-det_value *history_state(const det_run_history *h)
+det_value *history_state(const det_accel_history *h)
 {
     det_value *dict = det_value_dict();
     det_value_set(dict, "current_epoch", det_value_int(h->epoch));
@@ -151,23 +151,23 @@ det_value *history_state(const det_run_history *h)
     return dict;
 }
 
-static int load_metric(det_run_history *h, const char *name, const det_value *list, det_err *err)
+static int load_metric(det_accel_history *h, const char *name, const det_value *list, det_err *err)
 {
     for (int k = 0; k < det_value_len(list); k++) {
         double value;
         int rc = det_value_as_float(det_value_at(list, k), &value, err);
         if (rc) return det_wrap(err, "metric '%s'", name);
-        det_run_history_update_metric(h, name, value);
+        det_accel_history_update(h, name, value);
     }
     return 0;
 }
 
-int history_load(det_run_history *h, const det_value *state, det_err *err)
+int history_load(det_accel_history *h, const det_value *state, det_err *err)
 {
     int64_t epoch;
     int rc = det_value_as_int(det_value_get(state, "current_epoch"), &epoch, err);
     if (rc) return det_wrap(err, "current_epoch");
-    det_run_history_reset(h);
+    det_accel_history_reset(h);
     h->epoch = epoch;
     const det_value *metrics = det_value_get(state, "metrics");
     for (int i = 0; !rc && i < det_value_len(metrics); i++) {

@@ -66,8 +66,7 @@ static det_accel_batch_output calculate(det_accel *t, const det_value *batch,
 static void record_loss(det_accel *t, const char *metric)
 {
     struct loss_tracker all = processes_sum_losses(t, t->loss);
-    if (accel_running(t))
-        det_run_history_update_metric(t->history, metric, loss_tracker_average(&all));
+    if (accel_running(t)) det_accel_history_update(t->history, metric, loss_tracker_average(&all));
 }
 
 // --- training
@@ -222,7 +221,7 @@ static void run_epoch(det_accel *t)
     EVENT(t, on_training_run_epoch_end);
     t->resumable = false;
     if (!accel_running(t)) return;
-    det_run_history_set_epoch(t->history, det_run_history_current_epoch(t->history) + 1);
+    det_accel_history_set_epoch(t->history, det_accel_history_current_epoch(t->history) + 1);
 }
 
 // What stopped the run is told once; then the run ends as any other.

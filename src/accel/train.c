@@ -111,8 +111,8 @@ int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opt
     t->eval_dataset = o.eval_dataset;
     t->create_scheduler = o.create_scheduler;
     t->keep_order = o.keep_order;
-    if (!o.keep_run_history) det_run_history_reset(t->history);
-    t->first_epoch = det_run_history_current_epoch(t->history);
+    if (!o.keep_run_history) det_accel_history_reset(t->history);
+    t->first_epoch = det_accel_history_current_epoch(t->history);
     STEP(t, prepare_model_and_optimizer);
     create_loaders(t, batch_size_or_default(o.per_device_batch_size), &o.train_dataloader_kwargs,
                    &o.eval_dataloader_kwargs);
@@ -134,7 +134,7 @@ int det_accel_evaluate_with(det_accel *t, det_dataset *dataset, det_accel_evalua
     det_warning_handler before = take_warnings(t);
     forget_run(t);
     t->eval_dataset = dataset;
-    det_run_history_reset(t->history);
+    det_accel_history_reset(t->history);
     STEP(t, prepare_model_and_optimizer);
     create_loaders(t, batch_size_or_default(o.per_device_batch_size), NULL, &o.dataloader_kwargs);
     configure(t, &(det_accel_train_opts){.num_epochs = 1});

@@ -26,7 +26,7 @@ static void add_limit_of_environment(det_accel *t)
     int64_t n;
     if (!text.len || str_eqz(text, "none")) return;
     if (number_to_int(text, 10, &n) && n > 0)
-        callbacks_add(&t->callbacks, det_callback_limit_batches(n));
+        callbacks_add(&t->callbacks, det_accel_callback_limit_batches(n));
     else
         det_raise(DET_EINVAL, "PT_ACC_LIMIT_BATCHES: wants a number >= 1 or none, got '%s'",
                   text.ptr);
@@ -44,7 +44,7 @@ static void add_callbacks(det_accel *t, const det_accel_opts *o)
     if (o->callbacks.items)
         add_list(t, o->callbacks);
     else if (!o->no_callbacks)
-        add_list(t, (det_accel_callbacks)DET_CALLBACKS(DET_DEFAULT_CALLBACKS));
+        add_list(t, (det_accel_callbacks)DET_ACCEL_CALLBACKS(DET_ACCEL_DEFAULT_CALLBACKS));
 }
 
 static void check(const det_accel *t)
@@ -69,7 +69,7 @@ det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
     t->optimizer = optimizer;
     t->loss_func = loss_func;
     t->loss_opts = o.loss_opts;
-    t->history = o.run_history ? o.run_history : det_run_history_new();
+    t->history = o.run_history ? o.run_history : det_accel_history_new();
     t->processes = o.processes;
     if (!t->processes.n) t->processes.n = 1;
     t->bf16 = o.bf16;
@@ -92,7 +92,7 @@ void det_accel_free(det_accel *t)
     det_lr_scheduler_free(t->scheduler);
     det_loader_free(t->train_loader);
     det_loader_free(t->eval_loader);
-    det_run_history_free(t->history);
+    det_accel_history_free(t->history);
     det_value_free(t->callback_states);
     det_optim_free(t->optimizer);
     det_module_free(t->model);
@@ -121,7 +121,7 @@ det_lr_scheduler *det_accel_scheduler(det_accel *t)
     return t ? t->scheduler : NULL;
 }
 
-det_run_history *det_accel_run_history(det_accel *t)
+det_accel_history *det_accel_run_history(det_accel *t)
 {
     return t ? t->history : NULL;
 }

@@ -130,7 +130,7 @@ int training_state_load(det_accel *t, const char *path, det_err *err)
     int rc = position_load(t, det_value_get(dict, "position"), err);
     if (!rc) rc = history_load(t->history, det_value_get(dict, "run_history"), err);
     if (!rc) rc = checkpoint_restore(t, dict, &(det_accel_load_opts){0}, err);
-    if (!rc) det_run_history_set_epoch(t->history, t->first_epoch + t->epoch);
+    if (!rc) det_accel_history_set_epoch(t->history, t->first_epoch + t->epoch);
     if (!rc) t->callback_states = det_value_copy(det_value_get(dict, "callbacks"));
     if (rc) rc = det_wrap(err, "resume from '%s'", path);
     det_value_free(dict);

@@ -50,13 +50,13 @@ static inline det_accel *small_trainer_of(det_accel_opts opts)
 
 static inline double latest(det_accel *t, const char *metric)
 {
-    return det_run_history_latest_metric(det_accel_run_history(t), metric);
+    return det_accel_history_latest(det_accel_run_history(t), metric);
 }
 
 static inline int n_values(det_accel *t, const char *metric)
 {
     int n;
-    det_run_history_metric_values(det_accel_run_history(t), metric, &n);
+    det_accel_history_values(det_accel_run_history(t), metric, &n);
     return n;
 }
 

@@ -30,7 +30,7 @@ static double script[8];
 static det_accel_batch_output scripted_eval(det_accel *t, const det_value *batch)
 {
     det_accel_batch_output out = det_accel_default.calculate_eval_batch_loss(t, batch);
-    int64_t epoch = det_run_history_current_epoch(det_accel_run_history(t));
+    int64_t epoch = det_accel_history_current_epoch(det_accel_run_history(t));
     out.loss = det_scalar(script[epoch - 1]);
     return out;
 }
@@ -43,7 +43,7 @@ static int64_t epochs_with(det_accel_callback *c, int64_t num_epochs)
 {
     det_dataset *d = pairs(8);
     FILE *out = open_memstream(&text, &n_text);
-    det_accel *t = small_trainer(.ops = &scripted, .callbacks = DET_CALLBACKS(c), .out = out);
+    det_accel *t = small_trainer(.ops = &scripted, .callbacks = DET_ACCEL_CALLBACKS(c), .out = out);
     assert_trains(t, d, .num_epochs = num_epochs, .eval_dataset = d);
     int64_t n = n_values(t, "eval_loss_epoch");
     det_accel_free(t);
@@ -58,11 +58,11 @@ static void test_early_stopping__waits_for_patience(void **state)
 {
     (void)state;
     SCRIPT(1, 0.9, 0.95, 0.5, 0.6, 0.7, 0.1);
-    assert_int_equal(epochs_with(det_callback_early_stopping(.patience = 2), 7), 6);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(.patience = 2), 7), 6);
     assert_int_equal(n_lines_with("Stopping training due to no improvement after 2 epochs"), 1);
     assert_int_equal(n_lines_with("Early stopping counter: 1/2"), 2);
     free(text);
-    assert_int_equal(epochs_with(det_callback_early_stopping(), 7), 3);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(), 7), 3);
     free(text);
 }
 
@@ -70,12 +70,13 @@ static void test_early_stopping__ignores_small_changes(void **state)
 {
     (void)state;
     SCRIPT(1, 0.995, 0.98, 0.97);
-    assert_int_equal(epochs_with(det_callback_early_stopping(), 4), 2);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(), 4), 2);
     free(text);
-    assert_int_equal(epochs_with(det_callback_early_stopping(.threshold = -1), 4), 4);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(.threshold = -1), 4), 4);
     free(text);
     SCRIPT(1, 1.5, 2, 1.9);
-    assert_int_equal(epochs_with(det_callback_early_stopping(.greater_is_better = true), 4), 4);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(.greater_is_better = true), 4),
+                     4);
     free(text);
 }
 
@@ -83,7 +84,7 @@ static void test_early_stopping__nan_is_no_improvement(void **state)
 {
     (void)state;
     SCRIPT(NAN, 1, NAN, 0.5, NAN, NAN);
-    assert_int_equal(epochs_with(det_callback_early_stopping(.patience = 2), 6), 6);
+    assert_int_equal(epochs_with(det_accel_callback_early_stopping(.patience = 2), 6), 6);
     free(text);
 }
 
@@ -94,8 +95,9 @@ static void test_early_stopping__starts_afresh(void **state)
     SCRIPT(1, 2, 3);
     det_dataset *d = pairs(8);
     FILE *out = fopen("/dev/null", "w");
-    det_accel *t = small_trainer(.ops = &scripted, .out = out,
-                                 .callbacks = DET_CALLBACKS(det_callback_early_stopping()));
+    det_accel *t =
+        small_trainer(.ops = &scripted, .out = out,
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_early_stopping()));
     for (int i = 0; i < 2; i++) {
         assert_trains(t, d, .num_epochs = 3, .eval_dataset = d);
         assert_int_equal(n_values(t, "eval_loss_epoch"), 2);
@@ -109,8 +111,8 @@ static void test_early_stopping__names_a_missing_metric(void **state)
 {
     (void)state;
     det_dataset *d = pairs(8);
-    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(
-                                     det_callback_early_stopping(.watch_metric = "f1")));
+    det_accel *t = small_trainer(.callbacks = DET_ACCEL_CALLBACKS(
+                                     det_accel_callback_early_stopping(.watch_metric = "f1")));
     det_err err;
     det_accel_train(t, d, &err, .num_epochs = 2);
     assert_err(err, DET_ENOTFOUND, "no metric 'f1'; there are: train_loss_epoch");
@@ -133,8 +135,9 @@ static void test_nan__ends_the_run_before_the_update(void **state)
     static const det_accel_ops ops = {.calculate_train_batch_loss = infinite_at_second};
     det_dataset *d = pairs(32);
     FILE *out = open_memstream(&text, &n_text);
-    det_accel *t = small_trainer(.ops = &ops, .out = out,
-                                 .callbacks = DET_CALLBACKS(det_callback_terminate_on_nan()));
+    det_accel *t =
+        small_trainer(.ops = &ops, .out = out,
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_terminate_on_nan()));
     det_err err;
     assert_int_equal(det_accel_train(t, d, &err, .num_epochs = 3), DET_ESTATE);
     assert_err(err, DET_ESTATE, "infinite or NaN");
@@ -153,8 +156,9 @@ static void test_nan__only_stops_an_evaluation(void **state)
     SCRIPT(NAN);
     det_dataset *d = pairs(32);
     FILE *out = fopen("/dev/null", "w");
-    det_accel *t = small_trainer(.ops = &scripted, .out = out,
-                                 .callbacks = DET_CALLBACKS(det_callback_terminate_on_nan()));
+    det_accel *t =
+        small_trainer(.ops = &scripted, .out = out,
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_terminate_on_nan()));
     det_err err;
     assert_ok(det_accel_evaluate(t, d, &err), &err);
     assert_int_equal(n_values(t, "evaluation_loss"), 0);
@@ -173,8 +177,8 @@ static void test_save_best__loads_the_best_at_the_end(void **state)
     det_dataset *d = pairs(32);
     FILE *out = open_memstream(&text, &n_text);
     det_accel *t = small_trainer(.ops = &scripted, .out = out,
-                                 .callbacks = DET_CALLBACKS(
-                                     det_callback_save_best_model(.save_path = path))),
+                                 .callbacks = DET_ACCEL_CALLBACKS(
+                                     det_accel_callback_save_best_model(.save_path = path))),
               *two = small_trainer();
     assert_trains(t, d, .num_epochs = 4, .eval_dataset = d);
     assert_trains(two, d, .num_epochs = 2);
@@ -199,9 +203,9 @@ static void test_save_best__says_that_it_cannot_write(void **state)
     (void)state;
     det_dataset *d = pairs(8);
     det_accel *t =
-        small_trainer(.callbacks = DET_CALLBACKS(
-                          det_callback_save_best_model(.save_path = "/nowhere/best.pt",
-                                                       .watch_metric = "train_loss_epoch")));
+        small_trainer(.callbacks = DET_ACCEL_CALLBACKS(
+                          det_accel_callback_save_best_model(.save_path = "/nowhere/best.pt",
+                                                             .watch_metric = "train_loss_epoch")));
     det_err err;
     assert_int_not_equal(det_accel_train(t, d, &err, .num_epochs = 1), 0);
     assert_non_null(strstr(err.msg, "/nowhere"));
@@ -235,7 +239,7 @@ static void assert_batches(det_accel_callback *c, int64_t n_train, int64_t n_eva
     FILE *out = fopen("/dev/null", "w");
     det_accel *t =
         small_trainer(.out = out,
-                      .callbacks = DET_CALLBACKS(c, det_accel_callback_new(&counter, NULL)));
+                      .callbacks = DET_ACCEL_CALLBACKS(c, det_accel_callback_new(&counter, NULL)));
     assert_trains(t, train, .num_epochs = 1, .eval_dataset = eval,
                   .gradient_accumulation_steps = 3);
     assert_int_equal(seen_train, n_train);
@@ -252,11 +256,12 @@ static void test_limit__shortens_epochs(void **state)
 {
     (void)state;
     assert_batches(NULL, 5, 4);
-    assert_batches(det_callback_limit_batches(2), 2, 2);
-    assert_batches(det_callback_limit_batches(100), 5, 4); // the last update is made all the same
-    assert_batches(det_callback_limit_eval_steps(3, true), 5, 3);
-    assert_batches(det_callback_limit_eval_steps(3, false), 5, 4);
-    assert_null(det_callback_limit_batches(0));
+    assert_batches(det_accel_callback_limit_batches(2), 2, 2);
+    assert_batches(det_accel_callback_limit_batches(100), 5,
+                   4); // the last update is made all the same
+    assert_batches(det_accel_callback_limit_eval_steps(3, true), 5, 3);
+    assert_batches(det_accel_callback_limit_eval_steps(3, false), 5, 4);
+    assert_null(det_accel_callback_limit_batches(0));
     assert_raised(DET_EINVAL, "LimitBatchesCallback: the number of batches must be >= 1, got 0");
 }
 
@@ -293,11 +298,10 @@ static void test_stepwise__evaluates_and_goes_on(void **state)
     det_dataset *train = pairs(40), *eval = pairs(32);
     FILE *out = fopen("/dev/null", "w");
     det_accel *plain = small_trainer(),
-              *t =
-                  small_trainer(.out = out,
-                                .callbacks = DET_CALLBACKS(det_callback_limit_eval_steps(1, false),
-                                                           det_callback_step_based_evaluation(2),
-                                                           det_accel_callback_new(&watcher, NULL)));
+              *t = small_trainer(.out = out, .callbacks = DET_ACCEL_CALLBACKS(
+                                                 det_accel_callback_limit_eval_steps(1, false),
+                                                 det_accel_callback_step_based_evaluation(2),
+                                                 det_accel_callback_new(&watcher, NULL)));
     seen_train = seen_eval = 0;
     assert_trains(plain, train, .num_epochs = 1, .eval_dataset = eval);
     assert_trains(t, train, .num_epochs = 1, .eval_dataset = eval);
@@ -326,8 +330,7 @@ static void test_print__tells_progress_and_metrics(void **state)
                                  .ops = &scripted, .out = out);
     assert_trains(t, d, .num_epochs = 2, .eval_dataset = d);
     int n;
-    const double *v =
-        det_run_history_metric_values(det_accel_run_history(t), "train_loss_epoch", &n);
+    const double *v = det_accel_history_values(det_accel_run_history(t), "train_loss_epoch", &n);
     char expected[512];
     snprintf(expected, sizeof expected,
              "Starting training run\nStarting epoch 1\ntrain_loss_epoch: %.6g\n"
@@ -353,7 +356,8 @@ static void test_bar__is_drawn_on_terminals(void **state)
     FILE *out = fdopen(slave, "w");
     det_dataset *d = pairs(24);
     det_accel *t =
-        small_trainer(.out = out, .callbacks = DET_CALLBACKS(det_callback_progress_bar()));
+        small_trainer(.out = out,
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_progress_bar()));
     assert_trains(t, d, .num_epochs = 1, .eval_dataset = d);
     det_accel_free(t);
     det_dataset_free(d);
@@ -374,9 +378,10 @@ static void test_callbacks__refuses_two_of_a_kind(void **state)
 {
     (void)state;
     det_module *net = small_net();
-    assert_null(det_accel_new(
-        net, det_mse_loss_with, det_optim_adam(net),
-        .callbacks = DET_CALLBACKS(DET_DEFAULT_CALLBACKS, det_callback_print_metrics())));
+    assert_null(
+        det_accel_new(net, det_mse_loss_with, det_optim_adam(net),
+                      .callbacks = DET_ACCEL_CALLBACKS(DET_ACCEL_DEFAULT_CALLBACKS,
+                                                       det_accel_callback_print_metrics())));
     assert_raised(DET_EINVAL,
                   "there is a PrintMetricsCallback already, among TerminateOnNaNCallback, "
                   "PrintProgressCallback, ProgressBarCallback, PrintMetricsCallback");
@@ -398,8 +403,9 @@ static void test_callbacks__hear_events_of_ones_own(void **state)
     (void)state;
     static const det_accel_callback_ops hearing = {.name = "Hear", .on_event = hear},
                                         deaf = {.name = "Deaf"};
-    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(det_accel_callback_new(&hearing, NULL),
-                                                            det_accel_callback_new(&deaf, NULL)));
+    det_accel *t =
+        small_trainer(.callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_new(&hearing, NULL),
+                                                       det_accel_callback_new(&deaf, NULL)));
     int n = 0;
     det_accel_call_event(t, "on_full_moon", &n);
     assert_string_equal(heard_event, "on_full_moon");
@@ -417,10 +423,11 @@ static void test_ema__is_evaluated_and_saved(void **state)
     FILE *out = fopen("/dev/null", "w");
     seen_eval = 0;
     det_accel *plain = small_trainer(),
-              *t = small_trainer(.out = out, .callbacks = DET_CALLBACKS(det_callback_model_ema(
-                                                     .decay = 0.5, .save_path = path,
-                                                     .callbacks = DET_CALLBACKS(
-                                                         det_accel_callback_new(&counter, NULL)))));
+              *t = small_trainer(.out = out,
+                                 .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_model_ema(
+                                         .decay = 0.5, .save_path = path,
+                                         .callbacks = DET_ACCEL_CALLBACKS(
+                                             det_accel_callback_new(&counter, NULL)))));
     assert_trains(plain, d, .num_epochs = 2, .eval_dataset = d);
     assert_trains(t, d, .num_epochs = 2, .eval_dataset = d);
     assert_true(same_weights(plain, t)); // they are only looked at
@@ -453,7 +460,7 @@ static void run_saving(det_accel_callback *c, int64_t epochs)
 {
     det_dataset *d = pairs(32); // 4 batches
     FILE *out = fopen("/dev/null", "w");
-    det_accel *t = small_trainer(.out = out, .callbacks = DET_CALLBACKS(c));
+    det_accel *t = small_trainer(.out = out, .callbacks = DET_ACCEL_CALLBACKS(c));
     assert_trains(t, d, .num_epochs = epochs);
     det_accel_free(t);
     det_dataset_free(d);
@@ -466,11 +473,11 @@ static void test_training_state__is_saved_by_epochs(void **state)
     static const char *const names[] = {"epoch_1.pth", "epoch_2.pth", "epoch_3.pth", "epoch_4.pth",
                                         "final.pth"};
     const char *dir = temp_path("epochs/below");
-    run_saving(det_callback_save_training_state(.save_dir = dir, .every_n_epochs = 2), 5);
+    run_saving(det_accel_callback_save_training_state(.save_dir = dir, .every_n_epochs = 2), 5);
     assert_files(dir, names, (bool[]){false, true, false, true, true}, 5);
     dir = temp_path("two");
-    run_saving(det_callback_save_training_state(.save_dir = dir, .every_n_epochs = 1,
-                                                .max_checkpoints = 2, .not_at_end = true),
+    run_saving(det_accel_callback_save_training_state(.save_dir = dir, .every_n_epochs = 1,
+                                                      .max_checkpoints = 2, .not_at_end = true),
                4);
     assert_files(dir, names, (bool[]){false, false, true, true, false}, 5);
 }
@@ -481,9 +488,9 @@ static void test_training_state__is_saved_by_steps(void **state)
     static const char *const names[] = {"step_2.pth", "step_3.pth", "step_4.pth",
                                         "step_6.pth", "step_7.pth", "step_8.pth"};
     const char *dir = temp_path("steps");
-    run_saving(
-        det_callback_save_training_state(.save_dir = dir, .every_n_steps = 3, .not_at_end = true),
-        2);
+    run_saving(det_accel_callback_save_training_state(.save_dir = dir, .every_n_steps = 3,
+                                                      .not_at_end = true),
+               2);
     assert_files(dir, names, (bool[]){false, true, false, true, false, false}, 6);
 }
 
@@ -498,7 +505,8 @@ static void test_wsd_checkpoint__saves_around_decays(void **state)
         "checkpoint_7_wsd_pre_decay.pth", "checkpoint_8_wsd_post_decay.pth"};
     const char *dir = temp_path("wsd");
     det_dataset *d = pairs(32);
-    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(det_callback_wsd_checkpoint(dir)));
+    det_accel *t =
+        small_trainer(.callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_wsd_checkpoint(dir)));
     assert_trains(t, d, .num_epochs = 2, .create_scheduler = wsd);
     assert_files(dir, names, (bool[]){true, true, true, true}, 4);
     det_err err;

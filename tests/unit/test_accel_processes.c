@@ -48,12 +48,10 @@ static void *train_one(void *arg)
 {
     struct place *p = arg;
     FILE *out = open_memstream(&p->text, &p->n_text);
-    p->trainer = small_trainer(.out = out, .callbacks = DET_CALLBACKS(det_callback_print_metrics()),
-                               .processes = {.n = N,
-                                             .rank = p->rank,
-                                             .local_rank = p->rank,
-                                             .all_reduce = sum,
-                                             .comm = p});
+    p->trainer = small_trainer(
+            .out = out, .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_print_metrics()),
+            .processes = {
+                .n = N, .rank = p->rank, .local_rank = p->rank, .all_reduce = sum, .comm = p});
     det_accel_train(p->trainer, p->train, &p->err, .num_epochs = 2, .per_device_batch_size = 4,
                     .keep_order = true, .eval_dataset = p->eval, .gradient_accumulation_steps = 2);
     fclose(out);

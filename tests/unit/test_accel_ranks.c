@@ -53,7 +53,7 @@ static void test_ranks__of_the_accelerated_trainer_train_as_one(void **state)
 static void die_in_second_epoch(void *self, det_accel *trainer)
 {
     (void)self;
-    if (det_run_history_current_epoch(det_accel_run_history(trainer)) == 2) raise(SIGKILL);
+    if (det_accel_history_current_epoch(det_accel_run_history(trainer)) == 2) raise(SIGKILL);
 }
 
 static const det_accel_callback_ops dying = {.name = "Dying",

@@ -121,24 +121,24 @@ static const det_accel_callback_ops crash_ops = {.name = "Crash",
 #define RUN \
     .num_epochs = 3, .eval_dataset = eval, .per_device_batch_size = 8, .create_scheduler = decay
 
-#define WATCHERS                                                               \
-    det_callback_early_stopping(.patience = 50),                               \
-        det_callback_save_best_model(.save_path = best_path, .no_load = true), \
-        det_callback_model_ema(.decay = 0.9, .save_path = ema_path)
+#define WATCHERS                                                                     \
+    det_accel_callback_early_stopping(.patience = 50),                               \
+        det_accel_callback_save_best_model(.save_path = best_path, .no_load = true), \
+        det_accel_callback_model_ema(.decay = 0.9, .save_path = ema_path)
 
 static void assert_same_history(det_accel *a, det_accel *b)
 {
-    det_run_history *h = det_accel_run_history(a), *k = det_accel_run_history(b);
-    assert_int_equal(det_run_history_n_metrics(h), det_run_history_n_metrics(k));
-    for (int i = 0; i < det_run_history_n_metrics(h); i++) {
-        const char *name = det_run_history_metric_name(h, i);
+    det_accel_history *h = det_accel_run_history(a), *k = det_accel_run_history(b);
+    assert_int_equal(det_accel_history_n_metrics(h), det_accel_history_n_metrics(k));
+    for (int i = 0; i < det_accel_history_n_metrics(h); i++) {
+        const char *name = det_accel_history_name(h, i);
         int n, m;
-        const double *v = det_run_history_metric_values(h, name, &n),
-                     *w = det_run_history_metric_values(k, name, &m);
+        const double *v = det_accel_history_values(h, name, &n),
+                     *w = det_accel_history_values(k, name, &m);
         assert_int_equal(n, m);
         assert_memory_equal(v, w, (size_t)n * sizeof *v);
     }
-    assert_int_equal(det_run_history_current_epoch(h), det_run_history_current_epoch(k));
+    assert_int_equal(det_accel_history_current_epoch(h), det_accel_history_current_epoch(k));
 }
 
 // Interrupted at every batch of three epochs, with dropout, batch norm, Adam, a schedule and an
@@ -151,17 +151,17 @@ static void test_resume__is_exact_everywhere(void **state)
     const char *path = temp_path("state.pth"), *best_path = temp_path("best.pt"),
                *ema_path = temp_path("ema.pt");
     det_accel *whole =
-        dropout_trainer((det_accel_opts){.callbacks = DET_CALLBACKS(WATCHERS), .out = out});
+        dropout_trainer((det_accel_opts){.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out});
     assert_trains(whole, train, RUN);
     for (int64_t at = 0; at < 18; at++) {
         struct crash crash = {.at_batch = at, .path = path};
         det_accel *broken = dropout_trainer((det_accel_opts){
-            .callbacks = DET_CALLBACKS(det_accel_callback_new(&crash_ops, &crash), WATCHERS),
+            .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_new(&crash_ops, &crash), WATCHERS),
             .out = out});
         det_err err;
         assert_int_equal(det_accel_train(broken, train, &err, RUN), DET_EIO);
-        det_accel *resumed =
-            dropout_trainer((det_accel_opts){.callbacks = DET_CALLBACKS(WATCHERS), .out = out});
+        det_accel *resumed = dropout_trainer(
+            (det_accel_opts){.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out});
         assert_trains(resumed, train, RUN, .resume_from = path);
         assert_true(same_weights(whole, resumed));
         assert_same_history(whole, resumed);
@@ -184,9 +184,9 @@ static void test_resume__works_between_epochs(void **state)
     const char *dir = temp_path("states");
     det_accel *whole = dropout_trainer((det_accel_opts){
         .out = out,
-        .callbacks =
-            DET_CALLBACKS(det_callback_save_training_state(.save_dir = dir, .every_n_epochs = 1,
-                                                           .every_n_steps = 5))});
+        .callbacks = DET_ACCEL_CALLBACKS(
+            det_accel_callback_save_training_state(.save_dir = dir, .every_n_epochs = 1,
+                                                   .every_n_steps = 5))});
     assert_trains(whole, train, RUN);
     static const char *const names[] = {"epoch_1", "epoch_2", "epoch_3", "step_5",
                                         "step_10", "step_15", "final"};
@@ -212,9 +212,10 @@ static void test_resume__counts_all_epochs(void **state)
     det_dataset *train = pairs(16);
     FILE *out = fopen("/dev/null", "w");
     const char *dir = temp_path("longer");
-    det_accel *two = dropout_trainer((det_accel_opts){
-                  .out = out,
-                  .callbacks = DET_CALLBACKS(det_callback_save_training_state(.save_dir = dir))}),
+    det_accel *two = dropout_trainer(
+                  (det_accel_opts){.out = out,
+                                   .callbacks = DET_ACCEL_CALLBACKS(
+                                       det_accel_callback_save_training_state(.save_dir = dir))}),
               *five = dropout_trainer((det_accel_opts){.no_callbacks = true}),
               *more = dropout_trainer((det_accel_opts){.no_callbacks = true});
     char path[256];
@@ -237,7 +238,7 @@ static void test_resume__wants_the_same_order(void **state)
     det_dataset *train = pairs(40);
     const char *path = temp_path("state.pth");
     struct crash crash = {.at_batch = 3, .path = path};
-    det_accel *broken = small_trainer(.callbacks = DET_CALLBACKS(
+    det_accel *broken = small_trainer(.callbacks = DET_ACCEL_CALLBACKS(
                                           det_accel_callback_new(&crash_ops, &crash))),
               *resumed = small_trainer();
     det_err err;
@@ -277,7 +278,7 @@ static void test_training_state__is_refused_amid_a_step(void **state)
                                                .on_train_step_end = try_to_save,
                                                .on_eval_step_end = try_to_save};
     det_dataset *d = pairs(16);
-    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(
+    det_accel *t = small_trainer(.callbacks = DET_ACCEL_CALLBACKS(
                                      det_accel_callback_new(&ops, (void *)temp_path("no.pth"))));
     assert_trains(t, d, .num_epochs = 1, .eval_dataset = d, .gradient_accumulation_steps = 2);
     assert_int_equal(n_refused, 4);
@@ -293,9 +294,9 @@ static void test_resume__refuses_what_does_not_fit(void **state)
     const char *dir = temp_path("other");
     char path[256];
     snprintf(path, sizeof path, "%s/final.pth", dir);
-    det_accel *a =
-                  small_trainer(.out = out, .callbacks = DET_CALLBACKS(
-                                                det_callback_save_training_state(.save_dir = dir))),
+    det_accel *a = small_trainer(.out = out,
+                                 .callbacks = DET_ACCEL_CALLBACKS(
+                                     det_accel_callback_save_training_state(.save_dir = dir))),
               *seeded = small_trainer(.seed = 5),
               *larger = dropout_trainer((det_accel_opts){.no_callbacks = true});
     assert_trains(a, d, .num_epochs = 1);

@@ -211,8 +211,8 @@ static det_accel *traced_trainer(det_accel_callback *more)
 {
     trace = open_memstream(&text, &n_text);
     return small_trainer(.ops = &traced_ops,
-                         .callbacks =
-                             DET_CALLBACKS(det_accel_callback_new(&traced_events, NULL), more));
+                         .callbacks = DET_ACCEL_CALLBACKS(
+                             det_accel_callback_new(&traced_events, NULL), more));
 }
 
 // Compares what was written with a file of tests/golden/accel, line by line.
@@ -295,8 +295,8 @@ static void test_trace__stopped_run(void **state)
     trace = open_memstream(&text, &n_text);
     det_accel *t =
         small_trainer(.ops = &traced_ops, .out = out,
-                      .callbacks = DET_CALLBACKS(det_accel_callback_new(&traced_events, NULL),
-                                                 det_accel_callback_new(&stopper, NULL)));
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_new(&traced_events, NULL),
+                                                       det_accel_callback_new(&stopper, NULL)));
     assert_trains(t, train, .num_epochs = 2, .eval_dataset = eval, .per_device_batch_size = 4);
     assert_trace(t, "stopped.trace");
     fclose(out);

@@ -5,66 +5,66 @@
 static void test_history__keeps_values_in_order(void **state)
 {
     (void)state;
-    det_run_history *h = det_run_history_new();
-    assert_int_equal(det_run_history_current_epoch(h), 1);
+    det_accel_history *h = det_accel_history_new();
+    assert_int_equal(det_accel_history_current_epoch(h), 1);
     for (int i = 0; i < 40; i++)
-        det_run_history_update_metric(h, "loss", i);
-    det_run_history_update_metric(h, "accuracy", 0.5);
+        det_accel_history_update(h, "loss", i);
+    det_accel_history_update(h, "accuracy", 0.5);
     int n;
-    const double *v = det_run_history_metric_values(h, "loss", &n);
+    const double *v = det_accel_history_values(h, "loss", &n);
     assert_int_equal(n, 40);
     assert_near(v[17], 17, 0);
-    assert_near(det_run_history_latest_metric(h, "loss"), 39, 0);
-    assert_int_equal(det_run_history_n_metrics(h), 2);
-    assert_string_equal(det_run_history_metric_name(h, 1), "accuracy");
-    assert_null(det_run_history_metric_name(h, 2));
-    det_run_history_delete_metric(h, "loss");
-    assert_string_equal(det_run_history_metric_name(h, 0), "accuracy");
-    assert_null(det_run_history_metric_values(h, "loss", &n));
+    assert_near(det_accel_history_latest(h, "loss"), 39, 0);
+    assert_int_equal(det_accel_history_n_metrics(h), 2);
+    assert_string_equal(det_accel_history_name(h, 1), "accuracy");
+    assert_null(det_accel_history_name(h, 2));
+    det_accel_history_delete(h, "loss");
+    assert_string_equal(det_accel_history_name(h, 0), "accuracy");
+    assert_null(det_accel_history_values(h, "loss", &n));
     assert_int_equal(n, 0);
-    det_run_history_free(h);
+    det_accel_history_free(h);
 }
 
 static void test_history__names_what_there_is(void **state)
 {
     (void)state;
-    det_run_history *h = det_run_history_new();
-    assert_true(isnan(det_run_history_latest_metric(h, "loss")));
+    det_accel_history *h = det_accel_history_new();
+    assert_true(isnan(det_accel_history_latest(h, "loss")));
     assert_raised(DET_ENOTFOUND, "no metric 'loss'; there are: none yet");
-    det_run_history_update_metric(h, "a", 1);
-    det_run_history_update_metric(h, "b", 1);
-    det_run_history_latest_metric(h, "loss");
+    det_accel_history_update(h, "a", 1);
+    det_accel_history_update(h, "b", 1);
+    det_accel_history_latest(h, "loss");
     assert_raised(DET_ENOTFOUND, "there are: a, b");
-    det_run_history_free(h);
+    det_accel_history_free(h);
 }
 
 static void test_history__counts_epochs_and_forgets(void **state)
 {
     (void)state;
-    det_run_history *h = det_run_history_new();
-    det_run_history_update_metric(h, "a", 1);
-    det_run_history_set_epoch(h, 5); // resumed
-    det_run_history_set_epoch(h, det_run_history_current_epoch(h) + 1);
-    assert_int_equal(det_run_history_current_epoch(h), 6);
-    det_run_history_reset(h);
-    assert_int_equal(det_run_history_current_epoch(h), 1);
-    assert_int_equal(det_run_history_n_metrics(h), 0);
-    det_run_history_free(h);
-    det_run_history_free(NULL);
-    assert_int_equal(det_run_history_n_metrics(NULL), 0);
+    det_accel_history *h = det_accel_history_new();
+    det_accel_history_update(h, "a", 1);
+    det_accel_history_set_epoch(h, 5); // resumed
+    det_accel_history_set_epoch(h, det_accel_history_current_epoch(h) + 1);
+    assert_int_equal(det_accel_history_current_epoch(h), 6);
+    det_accel_history_reset(h);
+    assert_int_equal(det_accel_history_current_epoch(h), 1);
+    assert_int_equal(det_accel_history_n_metrics(h), 0);
+    det_accel_history_free(h);
+    det_accel_history_free(NULL);
+    assert_int_equal(det_accel_history_n_metrics(NULL), 0);
 }
 
 static void test_history__puts_a_prefix_before_names(void **state)
 {
     (void)state;
-    det_run_history *h = det_run_history_new();
-    assert_null(det_run_history_set_prefix(h, "ema_"));
-    det_run_history_update_metric(h, "loss", 3);
-    assert_string_equal(det_run_history_set_prefix(h, NULL), "ema_");
-    det_run_history_update_metric(h, "loss", 4);
-    assert_near(det_run_history_latest_metric(h, "ema_loss"), 3, 0);
-    assert_near(det_run_history_latest_metric(h, "loss"), 4, 0);
-    det_run_history_free(h);
+    det_accel_history *h = det_accel_history_new();
+    assert_null(det_accel_history_set_prefix(h, "ema_"));
+    det_accel_history_update(h, "loss", 3);
+    assert_string_equal(det_accel_history_set_prefix(h, NULL), "ema_");
+    det_accel_history_update(h, "loss", 4);
+    assert_near(det_accel_history_latest(h, "ema_loss"), 3, 0);
+    assert_near(det_accel_history_latest(h, "loss"), 4, 0);
+    det_accel_history_free(h);
 }
 
 static void test_loss_tracker__weighs_by_samples(void **state)

@@ -12,13 +12,13 @@ static void test_train__learns(void **state)
     assert_int_equal(n_values(t, "train_loss_epoch"), 20);
     assert_int_equal(n_values(t, "eval_loss_epoch"), 20);
     assert_true(latest(t, "eval_loss_epoch") < 0.25);
-    assert_int_equal(det_run_history_current_epoch(det_accel_run_history(t)), 21);
+    assert_int_equal(det_accel_history_current_epoch(det_accel_run_history(t)), 21);
     assert_int_equal(det_accel_get_run_config(t)->num_update_steps_per_epoch, 13);
     double before = latest(t, "eval_loss_epoch");
     det_err err;
     assert_ok(det_accel_evaluate(t, eval, &err), &err);
     assert_near(latest(t, "evaluation_loss"), before, 1e-6);
-    assert_int_equal(det_run_history_n_metrics(det_accel_run_history(t)), 1);
+    assert_int_equal(det_accel_history_n_metrics(det_accel_run_history(t)), 1);
     det_accel_free(t);
     det_dataset_free(train);
     det_dataset_free(eval);
@@ -139,7 +139,7 @@ static int64_t updates_of(int64_t n_batches, det_accel_train_opts opts)
     assert_ok(det_accel_train_with(t, train, opts, &err), &err);
     int64_t n = det_accel_updates(t);
     assert_int_equal(n_values(t, "train_loss_epoch"),
-                     det_run_history_current_epoch(det_accel_run_history(t)) - 1);
+                     det_accel_history_current_epoch(det_accel_run_history(t)) - 1);
     det_accel_free(t);
     det_dataset_free(train);
     fclose(out);
@@ -166,7 +166,7 @@ static void test_history__goes_on_if_asked(void **state)
     assert_trains(t, train, .num_epochs = 2);
     assert_trains(t, train, .num_epochs = 3, .keep_run_history = true);
     assert_int_equal(n_values(t, "train_loss_epoch"), 5);
-    assert_int_equal(det_run_history_current_epoch(det_accel_run_history(t)), 6);
+    assert_int_equal(det_accel_history_current_epoch(det_accel_run_history(t)), 6);
     assert_trains(t, train, .num_epochs = 1);
     assert_int_equal(n_values(t, "train_loss_epoch"), 1);
     det_accel_free(t);
@@ -217,8 +217,8 @@ static det_accel_batch_output metrics_eval_batch(det_accel *t, const det_value *
 static void metrics_eval_end(det_accel *t)
 {
     struct with_metrics *self = det_accel_self(t);
-    det_run_history *history = det_accel_run_history(t);
-    det_run_history_update_metric(history, "accuracy", det_confusion_accuracy(self->metrics));
+    det_accel_history *history = det_accel_run_history(t);
+    det_accel_history_update(history, "accuracy", det_confusion_accuracy(self->metrics));
     det_confusion_reset(self->metrics);
 }
 
@@ -299,8 +299,9 @@ static void fail_after(void *self, det_accel *t)
 static void assert_callback_fails(const det_accel_callback_ops *ops, int times, const char *message)
 {
     det_dataset *train = pairs(32), *eval = pairs(16);
-    det_accel *t = small_trainer(.callbacks = DET_CALLBACKS(det_callback_print_metrics(),
-                                                            det_accel_callback_new(ops, &times)));
+    det_accel *t =
+        small_trainer(.callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_print_metrics(),
+                                                       det_accel_callback_new(ops, &times)));
     det_err err;
     det_accel_train(t, train, &err, .num_epochs = 3, .eval_dataset = eval);
     assert_err(err, DET_ESTATE, message);
