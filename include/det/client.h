@@ -42,10 +42,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct det_core det_core;
 
 // For a run without a cluster; on one, all of it is the master's to say. Zero: the default.
@@ -188,7 +184,3 @@ typedef struct det_rendezvous {
 // What DET_RENDEZVOUS_INFO says; in a program that no master has started, this machine alone. Lives
 // as long as core.
 DET_API int det_core_rendezvous(det_core *core, const det_rendezvous **out, det_err *err);
-
-#ifdef __cplusplus
-}
-#endif

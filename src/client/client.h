@@ -12,6 +12,10 @@ bool client_is_task(void);
 // n_slots. What it points to lives in the arena.
 int client_rendezvous(struct arena *arena, int n_slots, det_rendezvous *out, det_err *err);
 
+// det_core_close() of a program that has no time: waits for the master so long only (negative: as long
+// as was set at init).
+int client_close(det_core *core, int64_t patience_us, det_err *err);
+
 // The directory that checkpoints of a program are kept in.
 const char *client_storage(det_core *core);
 

@@ -1,9 +1,11 @@
 // Unit core.c: a det_core from init to close, and how its other parts reach the master.
 #include "client/core.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
 #include "sys/clock.h"
 #include "sys/dir.h"
+#include "sys/interrupt.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <time.h>
@@ -31,12 +33,36 @@ static void close_at_exit(void)
     }
 }
 
+// A child that was forked (a worker that loads data) has copies of everything but the threads. It must
+// not deliver reports a second time, nor keep the journal locked when its parent has died.
+static void before_fork(void)
+{
+    pthread_mutex_lock(&open_lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (det_core *core = open_cores; core; core = core->next)
+        if (core->journal) journal_disown(core->journal);
+    open_cores = NULL; // nothing to close at exit
+    pthread_mutex_unlock(&open_lock);
+}
+
 static void remember(det_core *core)
 {
     static bool is_registered;
     pthread_mutex_lock(&open_lock);
-    if (!is_registered) atexit(close_at_exit);
+    if (!is_registered) {
+        atexit(close_at_exit);
+        pthread_atfork(before_fork, after_fork, after_fork_in_child);
+    }
     is_registered = true;
+    core->owner = getpid();
     core->next = open_cores;
     open_cores = core;
     pthread_mutex_unlock(&open_lock);
@@ -102,10 +128,16 @@ int core_report(det_core *core, const char *path, const struct buf *body, det_er
     return rc ? rc : journal_sync(core->journal, err);
 }
 
-static void sleep_us(int64_t us)
+// False: somebody wants it to end.
+static bool sleep_us(int64_t us)
 {
-    struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
-    nanosleep(&t, NULL);
+    bool goes_on = !interrupted();
+    for (; us > 0 && goes_on; us -= INTERRUPT_POLL_US) {
+        struct timespec t = {.tv_nsec = MIN(us, (int64_t)INTERRUPT_POLL_US) * 1000};
+        nanosleep(&t, NULL);
+        goes_on = !interrupted();
+    }
+    return goes_on;
 }
 
 int core_persist(int (*once)(void *ctx, det_err *err), void *ctx, det_err *err)
@@ -114,7 +146,7 @@ int core_persist(int (*once)(void *ctx, det_err *err), void *ctx, det_err *err)
     for (;;) {
         int rc = once(ctx, err);
         if (!is_transient(rc) || clock_mono_us() > end_us) return rc;
-        sleep_us(delay_us);
+        if (!sleep_us(delay_us)) return det_fail(err, DET_ECANCELED, "canceled");
         delay_us = delay_us < ASK_LONGEST_DELAY_US ? 2 * delay_us : delay_us;
     }
 }
@@ -222,12 +254,12 @@ const det_core_info *det_core_get_info(const det_core *core)
 // --- close
 
 // On a cluster a journal that was delivered has no further use; a local one is the record.
-static int close_journal(det_core *core, det_err *err)
+static int close_journal(det_core *core, int64_t patience_us, det_err *err)
 {
     struct journal *journal = core->journal;
     if (!journal) return det_ok(err);
     if (!core->shipper) return journal_sync(journal, err);
-    int rc = shipper_drain(core->shipper, core->settings.patience_us, err);
+    int rc = shipper_drain(core->shipper, patience_us, err);
     int refused = shipper_take_error(core->shipper, rc ? NULL : err);
     shipper_stop(core->shipper);
     core->shipper = NULL;
@@ -237,16 +269,21 @@ static int close_journal(det_core *core, det_err *err)
     return refused ? refused : removed;
 }
 
-int det_core_close(det_core *core, det_err *err)
+int client_close(det_core *core, int64_t patience_us, det_err *err)
 {
-    if (!core) return det_ok(err);
+    if (!core || core->owner != getpid()) return det_ok(err); // of a forked child, it is a copy
     forget(core);
     // Having done all that was asked is not the same as having had enough: the searcher may yet ask
     // for more, and then the trial is started again.
     if (core->has_op && core->op.is_complete) core_acknowledge_end(core);
-    int rc = close_journal(core, err);
+    int rc = close_journal(core, patience_us < 0 ? core->settings.patience_us : patience_us, err);
     core_free(core);
     return rc;
+}
+
+int det_core_close(det_core *core, det_err *err)
+{
+    return client_close(core, -1, err);
 }
 
 // --- pause
@@ -260,7 +297,8 @@ bool det_core_should_preempt(det_core *core)
 
 int det_core_wait_preempt(det_core *core, bool *out, det_err *err)
 {
-    if (core->watcher) watcher_wait(core->watcher);
+    if (core->watcher && !watcher_wait(core->watcher))
+        return det_fail(err, DET_ECANCELED, "canceled");
     *out = det_core_should_preempt(core);
     return det_ok(err);
 }

@@ -8,6 +8,7 @@
 #include "entity/entity.h"
 #include "storage/storage.h"
 #include <stdatomic.h>
+#include <sys/types.h>
 
 // What the environment says.
 struct settings {
@@ -49,6 +50,7 @@ struct det_core {
     const char *ack_path;
     const char *restored; // path of the latest checkpoint, once it was asked for
     det_rendezvous *rendezvous;
+    pid_t owner;    // a child that it forks has no part in it
     det_core *next; // of those to be closed at exit
 };
 

@@ -39,6 +39,10 @@ struct journal {
 static int write_line(struct journal *j, det_err *err)
 {
     struct buf *line = &j->line;
+    if (j->fd < 0)
+        return det_fail(err, DET_ESTATE,
+                        "reports are for the process that opened '%s'; this one was forked from it",
+                        j->path);
     if (!buf_ok(line))
         return det_fail(err, DET_ELIMIT, "one report has at most %d bytes", JOURNAL_MAX_LINE);
     size_t done = 0;
@@ -97,6 +101,13 @@ int journal_note_taken(struct journal *j, det_err *err)
     }
     pthread_mutex_unlock(&j->lock);
     return rc;
+}
+
+void journal_disown(struct journal *j)
+{
+    close(j->fd);
+    j->fd = -1;
+    pthread_mutex_init(&j->lock, NULL); // whoever had it is not in this process
 }
 
 int journal_sync(struct journal *j, det_err *err)

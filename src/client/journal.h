@@ -29,6 +29,7 @@ int journal_create(const char *path, struct journal **out, det_err *err);
 int journal_open(const char *path, struct journal **out, det_err *err);
 void journal_close(struct journal *j);
 int journal_remove(struct journal *j, det_err *err); // and closes it
+void journal_disown(struct journal *j); // in a forked child: gives its part of the lock back
 
 // When it returns 0 the entry survives the death of this process; that of the machine after
 // journal_sync(). body is one line of JSON.

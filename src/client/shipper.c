@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "client/batch.h"
 #include "sys/clock.h"
+#include "sys/interrupt.h"
 #include <pthread.h>
-#include <time.h>
 
 enum {
     FIRST_DELAY_US = 100000,
@@ -51,16 +51,10 @@ static bool is_final(int code)
 
 // --- waiting, under the lock
 
-static struct timespec in_us(int64_t delay_us)
-{
-    int64_t at_us = clock_mono_us() + delay_us;
-    return (struct timespec){.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
-}
-
 // Until the delay is over or the thread is to stop.
 static void pause_for(struct shipper *s, int64_t delay_us)
 {
-    struct timespec end = in_us(delay_us);
+    struct timespec end = clock_mono_in(delay_us);
     while (!s->stopping && pthread_cond_timedwait(&s->changed, &s->lock, &end) == 0)
         ;
 }
@@ -210,11 +204,16 @@ int shipper_take_error(struct shipper *s, det_err *err)
 
 int shipper_drain(struct shipper *s, int64_t timeout_us, det_err *err)
 {
-    struct timespec end = in_us(timeout_us);
-    int timed_out = 0;
+    int64_t end_us = clock_mono_us() + timeout_us;
+    bool was_interrupted = false;
     pthread_mutex_lock(&s->lock);
-    while (!s->is_idle && !s->is_over && !timed_out)
-        timed_out = pthread_cond_timedwait(&s->changed, &s->lock, &end);
+    while (!s->is_idle && !s->is_over && clock_mono_us() < end_us && !was_interrupted) {
+        struct timespec soon = clock_mono_in(INTERRUPT_POLL_US);
+        pthread_cond_timedwait(&s->changed, &s->lock, &soon);
+        pthread_mutex_unlock(&s->lock); // handlers of signals may take long
+        was_interrupted = interrupted();
+        pthread_mutex_lock(&s->lock);
+    }
     bool is_over = s->is_over;
     det_err why = s->end;
     pthread_mutex_unlock(&s->lock);
@@ -224,7 +223,7 @@ int shipper_drain(struct shipper *s, int64_t timeout_us, det_err *err)
     }
     int64_t n = journal_n_waiting(s->journal);
     if (!n) return det_ok(err);
-    return det_fail(err, DET_ETIMEOUT,
+    return det_fail(err, was_interrupted ? DET_ECANCELED : DET_ETIMEOUT,
                     "%lld reports could not be delivered to the master; they are kept in '%s'",
                     (long long)n, journal_path(s->journal));
 }

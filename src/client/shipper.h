@@ -17,7 +17,7 @@ void shipper_wake(struct shipper *s); // something was added
 int shipper_take_error(struct shipper *s, det_err *err);
 
 // Waits until everything was delivered (0), or nothing more can be (the error says why), or
-// timeout_us have passed (DET_ETIMEOUT).
+// timeout_us have passed (DET_ETIMEOUT), or somebody wants it to end (DET_ECANCELED).
 int shipper_drain(struct shipper *s, int64_t timeout_us, det_err *err);
 
 void shipper_stop(struct shipper *s); // at once; frees it

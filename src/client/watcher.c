@@ -5,9 +5,10 @@
 #include "doc/json.h"
 #include "base/mem.h"
 #include "client/shipper.h"
+#include "sys/clock.h"
+#include "sys/interrupt.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 enum { POLL_S = 60, POLL_GRACE_S = 30, RETRY_S = 2 };
 
@@ -40,9 +41,7 @@ static bool is_stopping(struct watcher *w)
 
 static void pause_briefly(struct watcher *w)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += RETRY_S;
+    struct timespec end = clock_mono_in(RETRY_S * 1000000);
     pthread_mutex_lock(&w->lock);
     while (!w->stopping && pthread_cond_timedwait(&w->changed, &w->lock, &end) == 0)
         ;
@@ -129,9 +128,15 @@ bool watcher_should_end(const struct watcher *w)
 
 bool watcher_wait(struct watcher *w)
 {
+    bool goes_on = true;
     pthread_mutex_lock(&w->lock);
-    while (!w->was_answered)
-        pthread_cond_wait(&w->changed, &w->lock);
+    while (!w->was_answered && goes_on) {
+        struct timespec end = clock_mono_in(INTERRUPT_POLL_US);
+        pthread_cond_timedwait(&w->changed, &w->lock, &end);
+        pthread_mutex_unlock(&w->lock); // handlers of signals may take long
+        goes_on = !interrupted();
+        pthread_mutex_lock(&w->lock);
+    }
     pthread_mutex_unlock(&w->lock);
-    return watcher_should_end(w);
+    return goes_on;
 }

@@ -11,4 +11,5 @@ int watcher_start(const char *path, const struct http_client_opts *master, struc
 void watcher_stop(struct watcher *w);
 
 bool watcher_should_end(const struct watcher *w); // an atomic load
-bool watcher_wait(struct watcher *w);             // after the first answer
+// Until the first answer. False: somebody wanted it to end (sys/interrupt.h).
+bool watcher_wait(struct watcher *w);

@@ -166,6 +166,8 @@ struct registry_auth {
 };
 
 struct environment_config {
+    const char *python; // an interpreter or a virtual environment; NULL: that of the PATH
+    LIST_OF(const char *) requirements; // lines of a file of requirements; relative to the code
     struct per_device_str image;
     struct {
         LIST_OF(const char *) cpu, cuda, rocm; // "NAME=VALUE"; the last of a name wins
@@ -372,6 +374,7 @@ struct master_config {
     const char *default_pool;                 // NULL: the first
     struct storage_config checkpoint_storage; // of experiments without one of their own
     struct opt_int log_retention_days;        // the same; -1, or not set: for ever
+    const char *db;                           // postgresql://...; NULL: a file
     const char *ui_dir;
 };
 

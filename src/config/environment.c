@@ -49,6 +49,38 @@ static const struct doc *convert_variables(struct field_ctx *ctx, const struct d
     return ctx->n_wrong == n_wrong ? for_all_devices(ctx, value, DOC_LIST) : NULL;
 }
 
+// The name of a file is short for its contents.
+static const struct doc *convert_requirements(struct field_ctx *ctx, const struct doc *value)
+{
+    if (value->kind != DOC_STR) return value;
+    struct doc *list = doc_new(ctx->arena, DOC_LIST);
+    struct doc *line = doc_new_str(ctx->arena, arena_printf(ctx->arena, "-r %s", value->text.ptr));
+    list->pos = line->pos = value->pos;
+    doc_append(list, line);
+    return list;
+}
+
+static void check_requirement(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *line = *(const char *const *)member;
+    if (!*line || strchr(line, '\n'))
+        field_error(ctx, value, "must be one line of a file of requirements, found %s",
+                    field_show(ctx, value));
+}
+
+static const struct field requirement_item = {
+    .name = "", .type = FIELD_STR, .check = check_requirement};
+
+static void check_python(struct field_ctx *ctx, const struct doc *value, const void *member)
+{
+    const char *python = *(const char *const *)member;
+    if (python[0] != '/')
+        field_error(ctx, value,
+                    "must be the absolute path of an interpreter or of a virtual environment, "
+                    "found %s",
+                    field_show(ctx, value));
+}
+
 static const struct field variable_item = {.name = "", .type = FIELD_STR, .check = check_variable};
 
 static void check_ports(struct field_ctx *ctx, const struct doc *value, const void *member)
@@ -159,6 +191,14 @@ static const struct field environment_rows[] = {
      .help = "Linux capabilities that the container loses."},
     {"pod_spec", FIELD_MAP, E(pod_spec), .no_effect = "Tasks do not run on Kubernetes.",
      .help = "A Kubernetes pod specification."},
+    {"python", FIELD_STR, E(python), .check = check_python,
+     .help = "Which Python the task has: the path of an interpreter, or of a virtual environment. "
+             "By default the one that det was called from, if it is on the machine of the master."},
+    {"requirements", FIELD_LIST, E(requirements), .item = &requirement_item,
+     .convert = convert_requirements,
+     .help = "Packages of Python that the task needs, as lines of a file of requirements, or the "
+             "name of such a file in the code. A virtual environment with them, on top of those of "
+             "python, is made before the first task that needs it, and kept."},
 };
 
 static const struct field bind_mount_rows[] = {

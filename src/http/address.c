@@ -82,6 +82,14 @@ bool address_is_local(const char *url)
     return str_eqz(host, "localhost") || str_starts(host, STR("127.")) || str_eqz(host, "::1");
 }
 
+bool http_is_local(const char *url)
+{
+    char *complete = address_complete(url);
+    bool is_local = complete && address_is_local(complete);
+    free(complete);
+    return is_local;
+}
+
 const char *http_master_address(void)
 {
     static const char *const names[] = {"DET_MASTER", "DETERMINED_MASTER"};

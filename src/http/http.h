@@ -292,10 +292,11 @@ void http_certificate_name(const char *file, const char *host, struct buf *out);
 struct http_client;
 
 struct http_client_opts {
-    const char *url;       // "http://127.0.0.1:8080"; the scheme may be left out, and the port 8080
-    const char *token;     // NULL: none
-    const char *ca_file;   // PEM: the server's certificate, or whose signature it must have; NULL:
-                           // whom the system trusts
+    const char *url;     // "http://127.0.0.1:8080"; the scheme may be left out, and the port 8080.
+                         // Several, with commas between: the first one that answers
+    const char *token;   // NULL: none
+    const char *ca_file; // PEM: the server's certificate, or whose signature it must have; NULL:
+                         // whom the system trusts
     const char *cert_name; // what the certificate must be for; NULL or "": the host of the url
     const char *hint;      // what to do when nobody answers, e.g. HTTP_MASTER_HINT; NULL: nothing
     int64_t timeout_us;    // of a call, unless it has its own; 0: 30 s
@@ -306,6 +307,9 @@ struct http_client_opts {
 
 // The address that the environment names: DET_MASTER, else DETERMINED_MASTER. NULL: none.
 const char *http_master_address(void);
+
+// Whether that is this machine, by its loopback interface.
+bool http_is_local(const char *url);
 
 struct http_client *http_client_new(const struct http_client_opts *opts, det_err *err);
 void http_client_free(struct http_client *client);

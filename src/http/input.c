@@ -162,12 +162,27 @@ static struct doc *query_scalar(struct arena *arena, enum field_type type, struc
     return doc_new_str(arena, arena_strndup(arena, text.ptr, text.len));
 }
 
-// "a=1&a=2" and "a=1,2" are the same list.
+// Up to the next comma that has no backslash before it; \, and \\ stand for what follows.
+static struct str next_item(struct arena *arena, struct str *text)
+{
+    char *item = arena_alloc(arena, text->len + 1);
+    size_t n = 0, i = 0;
+    for (; i < text->len && text->ptr[i] != ','; i++) {
+        const char *c = &text->ptr[i];
+        if (*c == '\\' && i + 1 < text->len && (c[1] == ',' || c[1] == '\\')) c = &text->ptr[++i];
+        item[n++] = *c;
+    }
+    item[n] = 0;
+    *text = i < text->len ? (struct str){text->ptr + i + 1, text->len - i - 1} : (struct str){0};
+    return (struct str){item, n};
+}
+
+// "a=1&a=2" and "a=1,2" are the same list; "a=1\,2" is one item.
 static void query_list(struct arena *arena, const struct field *f, struct doc *list,
                        struct str text)
 {
     while (text.ptr) {
-        struct str one = str_cut(&text, ',');
+        struct str one = next_item(arena, &text);
         if (one.len) doc_append(list, query_scalar(arena, f->item->type, one));
     }
 }

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "runner/cache.h"
 #include "sys/dir.h"
 #include "sys/fs.h"
 #include <errno.h>
@@ -100,23 +101,6 @@ static int run_line(struct command_line *line, const char *source, det_err *err)
     return det_fail(err, DET_EINVAL, "'%s' does not compile", source);
 }
 
-// $XDG_CACHE_HOME/det/models, made if it is missing.
-static const char *cache_folder(struct arena *arena, det_err *err)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *folder = NULL;
-    int fd;
-    if (cache && cache[0] == '/')
-        folder = arena_printf(arena, "%s/det/models", cache);
-    else if (home && home[0] == '/')
-        folder = arena_printf(arena, "%s/.cache/det/models", home);
-    else
-        det_fail(err, DET_ENOTFOUND, "nowhere to keep compiled trials: $HOME is not set");
-    if (!folder || dir_open(folder, DIR_CREATE, &fd, err)) return NULL;
-    close(fd);
-    return folder;
-}
-
 static uint64_t hash_line(const struct command_line *line, struct str text, uint64_t key)
 {
     struct hash_key k = {{key, 0}};
@@ -170,7 +154,7 @@ static char *make_temp(const char *folder, struct arena *arena, det_err *err)
 const char *compile_library(const char *source, bool anew, struct arena *arena, det_err *err)
 {
     struct command_line line;
-    const char *folder = cache_folder(arena, err);
+    const char *folder = cache_folder("models", arena, err);
     if (!folder || begin_line(&line, source, arena, err)) return NULL;
     const char *temp = make_temp(folder, arena, err);
     if (!temp) return NULL;

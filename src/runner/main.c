@@ -1,5 +1,5 @@
 // Unit main.c: the program det-run.
-#include "runner/run.h"
+#include "runner/runner.h"
 
 int main(int argc, char **argv)
 {

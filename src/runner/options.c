@@ -16,8 +16,6 @@ static void split_entrypoint(const char *text, struct arena *arena, struct run_o
 {
     const char *colon = strrchr(text, ':');
     struct str module = {text, colon ? (size_t)(colon - text) : strlen(text)};
-    if (str_ends(module, STR(".c"))) module.len -= 2;
-    if (str_ends(module, STR(".so"))) module.len -= 3;
     out->module = arena_strndup(arena, module.ptr, module.len);
     const char *slash = strrchr(out->module, '/');
     out->code_dir =
@@ -171,7 +169,7 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
                  det_err *err)
 {
     const char *config = call_option(call, "config");
-    int64_t seed = 0, slots = 1;
+    int64_t seed = -1, slots = 1;
     *out = (struct run_options){.resume = call_option(call, "resume") != NULL,
                                 .test_mode = call_option(call, "test-mode") != NULL,
                                 .metrics_file = call_option(call, "metrics"),
@@ -182,11 +180,11 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
     if (!rc) rc = read_entrypoint(call, arena, out, err);
     if (!rc) rc = read_hparams(call, arena, out, err);
     if (!rc) rc = read_length(call, &out->length, err);
-    if (!rc) rc = read_number(call, "seed", 1, &seed, err);
+    if (!rc) rc = read_number(call, "seed", 0, &seed, err);
     if (!rc) rc = read_number(call, "slots", 1, &slots, err);
     if (!rc && slots > SLOTS_MAX)
         rc = det_fail(err, DET_EINVAL, "--slots must be at most %d", SLOTS_MAX);
-    out->seed = (uint64_t)seed;
+    out->seed = seed;
     out->slots = (int)slots;
     out->checkpoint_dir = checkpoint_dir(call, out->config, arena);
     return rc;

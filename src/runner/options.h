@@ -12,8 +12,8 @@ struct run_options {
     const struct doc *hparams;       // NULL: none
     det_length length;               // DET_UNIT_UNSET: that of the configuration
     bool resume, test_mode;
-    uint64_t seed; // 0: not given
-    int slots;     // ranks to start; 1: this process trains
+    int64_t seed; // negative: not given
+    int slots;    // ranks to start; 1: this process trains
     const char *checkpoint_dir;
     const char *metrics_file, *tensorboard_dir, *trace_file; // NULL: none
 };

@@ -1,13 +1,15 @@
 // Unit run.c: det-run from its call to the last line it prints.
-#include "runner/run.h"
+#include "runner/runner.h"
 
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "client/client.h"
 #include "runner/events.h"
+#include "runner/exec.h"
 #include "runner/module.h"
 #include "runner/options.h"
 #include "runner/progress.h"
+#include "runner/python.h"
 #include "runner/slots.h"
 #include "runner/trace.h"
 #include "storage/storage.h"
@@ -203,8 +205,8 @@ static int train(struct run *run, const char *resume, det_err *err)
                               .on_result = on_result,
                               .result_user = run,
                               .is_follower = &run->is_follower};
-    task.ops = trial_find(o->trial, err);
-    if (!task.ops) return DET_ENOTFOUND;
+    task.trial = trial_find(o->trial, err);
+    if (!task.trial) return DET_ENOTFOUND;
     catch_signals();
     return train_run(&task, err);
 }
@@ -260,11 +262,56 @@ static int split(const struct run_options *o, struct slots *out, det_err *err)
     return slots_start(o->slots, SLOTS_SIGNAL_CHIEF, out, err);
 }
 
+// --- trials in Python
+
+static char **given_argv;
+
+static const char starter[] =
+    "import sys\n"
+    "try:\n"
+    "    from determined.run import main\n"
+    "except ModuleNotFoundError as error:\n"
+    "    if error.name != 'determined':\n"
+    "        raise\n"
+    "    sys.exit(f'det-run: {sys.executable} has no package determined: install it there (pip '\n"
+    "             'install det), or name another interpreter with environment.python or '\n"
+    "             'DET_PYTHON')\n"
+    "sys.exit(main(['det-run', *sys.argv[1:]]))\n";
+
+// Becomes the interpreter, with the same arguments. Returns only on failure.
+static int become_python(struct arena *arena, det_err *err)
+{
+    const struct python_opts opts = {.python = getenv("DET_PYTHON")};
+    const char *python, **argv;
+    size_t n = 0;
+    int rc = python_find(&opts, arena, &python, err);
+    if (rc) return rc;
+    while (given_argv[n])
+        n++;
+    argv = arena_array(arena, n + 3, sizeof *argv);
+    argv[0] = python;
+    argv[1] = "-c";
+    argv[2] = starter;
+    for (size_t i = 1; i < n; i++)
+        argv[i + 2] = given_argv[i];
+    execv(python, (char **)(uintptr_t)argv);
+    return det_fail(err, DET_EIO, "cannot run '%s': %s", python, strerror(errno));
+}
+
+static int load_module(const char *name, struct arena *arena, det_err *err)
+{
+    struct module module;
+    int rc = module_find(name, arena, &module, err);
+    if (rc) return rc;
+    if (module.kind != MODULE_PYTHON) return module_load(&module, err);
+    return become_python(arena, err);
+}
+
 // The trial is compiled and loaded once, whatever the number of ranks.
 static int run_all(struct run *run, struct arena *arena, int *status, det_err *err)
 {
     struct slots slots = {.is_rank = true};
-    int rc = module_load(run->options.module, err);
+    int rc = load_module(run->options.module, arena, err);
     if (!rc && run->options.slots > 1) rc = split(&run->options, &slots, err);
     if (!rc && slots.is_rank) rc = train_here(run, arena, err);
     *status = stop_signal ? 128 + stop_signal : slots.status;
@@ -315,8 +362,8 @@ static const struct command command = {
     .args = "[MODULE[:TRIAL]]",
     .max_args = 1,
     .help = "Trains a trial on this machine, without a master, or as a task of one. MODULE names "
-            "MODULE.c, which is "
-            "compiled on the spot, or MODULE.so; TRIAL is the name given to DET_TRIAL, and may be "
+            "MODULE.py, whose trial is a class; MODULE.c, which is compiled on the spot; or "
+            "MODULE.so. TRIAL is the name of the class, or that given to DET_TRIAL, and may be "
             "left out if there is one only. Ctrl-C saves a checkpoint and stops; a second one "
             "stops at once.",
     .example = "det-run model_def:MNistTrial --hparam learning_rate=0.01 --epochs 3",
@@ -327,5 +374,7 @@ static const struct command command = {
 
 int run_main(int argc, char **argv)
 {
+    given_argv = argv;
+    if (argc > 1 && !strcmp(argv[1], "exec")) return exec_main(argc - 2, argv + 2);
     return call_run(&command, argv + 1, argc > 0 ? argc - 1 : 0);
 }

@@ -4,6 +4,7 @@
 #include "client/client.h"
 #include "client/journal.h"
 #include "det/client.h"
+#include "sys/interrupt.h"
 #include <dirent.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -429,6 +430,69 @@ static void test_exit__without_close_delivers_everything(void **state)
     assert_int_equal(n_journals(), 0);
 }
 
+// A worker that loads data is forked, lives on when its parent has died, and must not keep others from
+// delivering what the parent has left.
+static void test_fork__leaves_the_journal_to_the_parent(void **state)
+{
+    (void)state;
+    int pipes[2];
+    char done = 0;
+    det_core *core = start();
+    report(core, 1);
+    assert_int_equal(pipe(pipes), 0);
+    pid_t pid = fork();
+    if (!pid) { // the child
+        det_err why = {0};
+        int rc = det_core_report_training_metrics(core, 2, DET_METRICS({"loss", 0.5}), &why);
+        bool is_clear = rc == DET_ESTATE && strstr(why.msg, "forked");
+        if (write(pipes[1], is_clear ? "y" : "n", 1) != 1) _exit(2);
+        if (det_core_close(core, &why)) _exit(3); // at once, and without a trace
+        exit(0);
+    }
+    assert_int_equal(read(pipes[0], &done, 1), 1);
+    assert_int_equal(done, 'y');
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    report(core, 2);
+    assert_ok(det_core_close(core, &err), &err);
+    assert_reports_in_order(2);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+// --- giving up
+
+static int n_asked;
+
+static bool is_enough(void)
+{
+    return ++n_asked > 2;
+}
+
+static void test_interrupt__ends_what_waits_for_a_master(void **state)
+{
+    (void)state;
+    det_search_op *op;
+    bool preempt;
+    det_core *core = start();
+    fake_stop();
+    report(core, 1);
+    interrupt_wanted = is_enough;
+    n_asked = 0;
+    assert_int_equal(det_core_next_search_op(core, &op, &err), DET_ECANCELED);
+    n_asked = 0;
+    assert_int_equal(det_core_close(core, &err), DET_ECANCELED);
+    assert_non_null(strstr(err.msg, "are kept in"));
+    core = start();
+    n_asked = 0;
+    assert_int_equal(det_core_wait_preempt(core, &preempt, &err), DET_ECANCELED);
+    n_asked = 0;
+    det_core_close(core, NULL);
+    interrupt_wanted = NULL;
+    fake_start();
+}
+
 // --- search
 
 static void set_operation(void *text)
@@ -669,6 +733,8 @@ int main(int argc, char **argv)
         T(test_close__keeps_what_could_not_be_delivered),
         T(test_death__loses_nothing_that_was_reported),
         T(test_exit__without_close_delivers_everything),
+        T(test_fork__leaves_the_journal_to_the_parent),
+        T(test_interrupt__ends_what_waits_for_a_master),
         T(test_search__asks_complete_and_ask_again),
         T(test_search__waits_for_a_master_that_is_away),
         T(test_search__acknowledges_when_one_operation_was_enough),

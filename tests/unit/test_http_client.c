@@ -29,6 +29,15 @@ static int handle_fail(struct http_request *req, det_err *err)
     return det_fail(err, DET_EBUSY, "come back later");
 }
 
+static _Atomic bool is_standby;
+
+static int handle_turn(struct http_request *req, det_err *err)
+{
+    if (is_standby) return det_fail(err, DET_EUNREACHABLE, "not my turn");
+    http_reply(req, 200, "text/plain", STR("mine"));
+    return 0;
+}
+
 static int handle_plain(struct http_request *req, det_err *err)
 {
     (void)err;
@@ -79,6 +88,7 @@ static const struct http_route routes[] = {
     {HTTP_PATCH, "/echo/{x}", HTTP_AUTH_NONE, .handle = handle_echo},
     {HTTP_DELETE, "/echo/{x}", HTTP_AUTH_NONE, .handle = handle_echo},
     {.path = "/fail", HTTP_AUTH_NONE, .handle = handle_fail},
+    {.path = "/turn", HTTP_AUTH_NONE, .handle = handle_turn},
     {.path = "/plain", HTTP_AUTH_NONE, .handle = handle_plain},
     {.path = "/hang", HTTP_AUTH_NONE, .handle = handle_hang},
     {.path = "/events", HTTP_AUTH_NONE, .handle = handle_events, .content = HTTP_EVENTS},
@@ -285,6 +295,8 @@ static void test_address__must_make_sense(void **state)
     assert_null(http_client_new(&(struct http_client_opts){.url = ""}, &err));
     assert_null(http_client_new(&(struct http_client_opts){.url = "http://"}, &err));
     assert_failed_with(&err, DET_EINVAL, "'http://' is not the address");
+    assert_null(http_client_new(&(struct http_client_opts){.url = "http://a,,http://b"}, &err));
+    assert_failed_with(&err, DET_EINVAL, "'' is not the address");
     for (int i = 0; i < 2; i++) {
         struct http_client *c = http_client_new(&(struct http_client_opts){.url = bad[i]}, &err);
         assert_int_equal(http_call(c, &call, NULL, &err), DET_EINVAL);
@@ -292,9 +304,34 @@ static void test_address__must_make_sense(void **state)
     }
 }
 
+// A master and those that wait to take over.
+static void test_addresses__the_one_that_answers_is_found_and_kept(void **state)
+{
+    (void)state;
+    struct http_call call = {.path = "/turn"};
+    struct serve other;
+    char url[128];
+    serve_start(&other, &(struct http_server_opts){.tables = tables, .n_tables = 1});
+    snprintf(url, sizeof url, "127.0.0.1:%d,http://127.0.0.1:%d", other.port, serve.port);
+    struct http_client *c = http_client_new(&(struct http_client_opts){.url = url}, &err);
+    assert_ok(http_call(c, &call, NULL, &err), &err);
+    serve_stop(&other);
+    for (int i = 0; i < 3; i++) // also while a connection is open that is none any more
+        if (!http_call(c, &call, NULL, &err)) break;
+    assert_ok(http_call(c, &call, NULL, &err), &err);
+    // All are asked before one gives up; what somebody says counts more than that nobody is there.
+    is_standby = true;
+    assert_int_equal(http_call(c, &call, NULL, &err), DET_EUNREACHABLE);
+    assert_string_equal(err.msg, "not my turn");
+    is_standby = false;
+    assert_ok(http_call(c, &call, NULL, &err), &err);
+    http_client_free(c);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 RUN_TESTS(T(test_call__sends_and_receives), T(test_failure__has_the_servers_message_and_code),
           T(test_failure__of_an_unreachable_server_says_what_to_do), T(test_timeout__ends_the_call),
           T(test_cancel__ends_a_call_of_another_thread),
           T(test_streams__arrive_as_lines_and_events), T(test_lines__do_not_depend_on_the_pieces),
-          T(test_address__must_make_sense))
+          T(test_address__must_make_sense),
+          T(test_addresses__the_one_that_answers_is_found_and_kept))
