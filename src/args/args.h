@@ -88,6 +88,9 @@ void help_summary(const struct command *c, struct buf *out);
 void print_data(struct str text);
 void print_log(struct str text); // the same, with its colours
 
+// Whether somebody who sees colours reads stdout.
+bool print_has_colours(void);
+
 // "det: ..." and a newline, in red on a terminal.
 void print_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void print_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

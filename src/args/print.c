@@ -9,12 +9,17 @@
 #define PLAIN "\033[0m"
 
 // https://no-color.org; FORCE_COLOR is the opposite.
-static bool has_colours(void)
+static bool has_colours(int fd)
 {
     const char *no = getenv("NO_COLOR"), *force = getenv("FORCE_COLOR"), *term = getenv("TERM");
     if (no && *no) return false;
     if (force && *force) return true;
-    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    return isatty(fd) && term && strcmp(term, "dumb") != 0;
+}
+
+bool print_has_colours(void)
+{
+    return has_colours(STDOUT_FILENO);
 }
 
 static void write_out(FILE *file, struct buf *text)
@@ -28,7 +33,7 @@ static void print_coloured(const char *colour, struct str text)
     struct buf out = BUF_INIT(SIZE_MAX);
     if (!text.len) return;
     if (text.ptr[text.len - 1] == '\n') text.len--;
-    bool colours = has_colours();
+    bool colours = has_colours(STDERR_FILENO);
     if (colours) buf_addz(&out, colour);
     safe_add(&out, text, SAFE_LINES);
     buf_addz(&out, colours ? PLAIN "\n" : "\n");

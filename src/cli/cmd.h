@@ -6,9 +6,9 @@
 
 // clang-format off
 #define COMMAND_TABLES(T)                                                                          \
-    T(cmd_up) T(cmd_master) T(cmd_create) T(cmd_list) T(cmd_follow) T(cmd_steer) T(cmd_metrics)    \
-    T(cmd_download) T(cmd_user) T(cmd_why) T(cmd_config) T(cmd_preview_search)                     \
-    T(cmd_simulate_search) T(cmd_completion) T(help)
+    T(cmd_up) T(cmd_open) T(cmd_master) T(cmd_create) T(cmd_list) T(cmd_follow) T(cmd_steer)       \
+    T(cmd_metrics) T(cmd_plot) T(cmd_download) T(cmd_user) T(cmd_why) T(cmd_config)            \
+    T(cmd_preview_search) T(cmd_simulate_search) T(cmd_completion) T(help)
 // clang-format on
 
 #define DECLARE_TABLE(file) extern const struct command_table file##_commands;

@@ -6,6 +6,7 @@
 #include "cli/follow.h"
 #include "cli/own_master.h"
 #include "cli/pack.h"
+#include "cli/python.h"
 #include "cli/submit.h"
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -26,14 +27,15 @@ static void print_packed(const char *dir, const struct pack_totals *totals)
     buf_done(&line);
 }
 
-static const struct doc *upload(struct remote *r, const char *dir)
+static const struct doc *upload(struct remote *r, const char *dir, bool *has_python)
 {
     struct buf tar = BUF_INIT(PACK_MAX_BYTES);
-    struct pack_totals totals;
+    struct pack_totals totals = {0};
     det_err err;
     struct doc *answer = NULL;
     int rc = pack_folder(dir, &tar, &totals, &err);
     if (!rc) print_packed(dir, &totals);
+    *has_python = totals.has_python;
     const struct http_call call = {.method = HTTP_POST,
                                    .path = "/api/v1/code",
                                    .body = buf_str(&tar),
@@ -49,7 +51,7 @@ static const struct doc *upload(struct remote *r, const char *dir)
 
 // What the master is told to make. What is NULL or 0 is not said.
 struct creation {
-    const char *config, *code, *type, *template;
+    const char *config, *code, *type, *template, *python;
     int64_t parent;
     int64_t continues; // this experiment goes on, with the changes of config
     bool paused;
@@ -74,6 +76,7 @@ static const struct doc *create(struct remote *r, const struct creation *c)
     set_text(a, body, "type", c->type);
     set_text(a, body, "code", c->code);
     set_text(a, body, "template", c->template);
+    set_text(a, body, "python", c->python);
     set_number(a, body, "parentId", c->parent);
     if (c->paused) doc_set(body, str_from("activate"), doc_new_bool(a, false));
     return remote_call(r, HTTP_POST, body, "/experiments%s", c->continues ? "/continue" : "");
@@ -119,9 +122,11 @@ static int create_from_file(const struct call *call, bool job)
         goto out;
     status = EXIT_FAILED;
     if (call->n_args > 1) {
-        const struct doc *uploaded = upload(&r, call->args[1]);
+        bool has_python;
+        const struct doc *uploaded = upload(&r, call->args[1], &has_python);
         if (!uploaded) goto out;
         c.code = doc_text(uploaded, "code");
+        if (has_python) c.python = python_of_caller(&r.arena, r.url);
     }
     c.config = s.text;
     const struct doc *answer = create(&r, &c);

@@ -12,8 +12,8 @@ struct view {
     const struct column *columns;
     size_t n_columns;
     bool record;
-    const char *beside; // a member of the answer that is shown with the record; NULL: none
-    const char *table;  // a list in the record that is shown below it; NULL: none
+    const char *beside[2]; // members of the answer that are shown with the record
+    const char *table;     // a list in the record that is shown below it; NULL: none
     const struct column *table_columns;
     size_t n_table_columns;
     const char *usual; // added to the query unless --all is given; NULL: nothing
@@ -52,6 +52,7 @@ static const struct column experiment_lines[] = {
     {"Trials", "numTrials", .as = SHOW_PLAIN},
     {"Labels", "labels", .as = SHOW_PLAIN},
     {"Forked from", "forkedFrom", .as = SHOW_PLAIN},
+    {"Python", "config.environment.python", .as = SHOW_PLAIN},
     {"Archived", "archived", .as = SHOW_PLAIN},
     {"Warning", "warnings", .as = SHOW_LINES},
 };
@@ -193,6 +194,17 @@ static void show_below(const struct call *call, const struct doc *list, const st
     show_list(call, list, v->table_columns, v->n_table_columns);
 }
 
+// The record, and a member of the answer that is not in it.
+static const struct doc *with_member(struct arena *arena, const struct doc *record,
+                                     const struct doc *answer, const char *name)
+{
+    const struct doc *found = doc_find(answer, name);
+    if (!found) return record;
+    struct doc *both = doc_copy(arena, record);
+    doc_set(both, str_from(name), doc_share(arena, found));
+    return both;
+}
+
 static int run_view(const struct call *call)
 {
     const struct view *v = (const void *)call->command; // its first member
@@ -204,11 +216,8 @@ static int run_view(const struct call *call)
     if (answer) {
         const struct doc *shown = doc_find(answer, v->member);
         if (!shown) shown = answer;
-        if (v->beside && doc_find(answer, v->beside)) {
-            struct doc *both = doc_share(&r.arena, shown);
-            doc_set(both, str_from(v->beside), doc_share(&r.arena, doc_find(answer, v->beside)));
-            shown = both;
-        }
+        for (int i = 0; i < 2 && v->beside[i]; i++)
+            shown = with_member(&r.arena, shown, answer, v->beside[i]);
         status = v->record ? show_record(call, shown, v->columns, v->n_columns)
                            : show_list(call, shown, v->columns, v->n_columns);
         if (v->table) show_below(call, doc_find(shown, v->table), v);
@@ -241,7 +250,7 @@ static const struct view views[] = {
     {VIEW(view_options, "experiment", "describe", "ID", 1, "Shows an experiment.",
           "det experiment describe 7"),
      .path = "/experiments/%s", .member = "experiment", COLUMNS(experiment_lines), .record = true,
-     .beside = "warnings"},
+     .beside = {"config", "warnings"}},
     {VIEW(view_options, "experiment", "list-trials", "ID", 1, "Lists the trials of an experiment.",
           "det experiment list-trials 7"),
      .path = "/experiments/%s/trials?limit=-1", .member = "trials", COLUMNS(trial_columns)},

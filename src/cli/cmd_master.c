@@ -7,8 +7,10 @@
 #include "cli/own_master.h"
 #include "cli/remote.h"
 #include "cli/show.h"
+#include "det/version.h"
 #include "doc/yaml.h"
 #include "master/master.h"
+#include "sys/init.h"
 #include "sys/log.h"
 #include "task/task.h"
 #include <limits.h>
@@ -183,6 +185,7 @@ static int run_master(const struct call *call)
     struct arena arena = ARENA_INIT;
     const char *given = call_option(call, "data"), *dir = given ? given : home_default(&arena);
     int status = EXIT_FAILED;
+    init_stay_behind(); // it may be all that runs in a container
     if (call_option(call, "debug")) log_set_level(LOG_DEBUG);
     if (!dir)
         print_error("there is no place for data: give --data, or set DET_HOME or HOME");

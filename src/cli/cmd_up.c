@@ -64,7 +64,7 @@ static int run_up(const struct call *call)
     else if (!own_master_start(options, OUTLIVES_US) || !own_master_answers(url, sizeof url))
         status = EXIT_FAILED;
     else
-        say("The master is at ", url);
+        say("The master is at ", arena_printf(&arena, "%s; 'det open' shows its web page.", url));
     // One that the master has refused is not remembered.
     if (status == EXIT_OK && file && !own_master_keep_config(file)) status = EXIT_FAILED;
     if (status == EXIT_OK && !tell_others(data, told)) status = EXIT_FAILED;

@@ -1,6 +1,8 @@
 // Unit help.c: the commands help and version.
 #include "cli/cmd.h"
 
+#include "det/version.h"
+
 // verb may be the first word of two: "set" of "set name".
 static bool matches(const struct command *c, const char *noun, const char *verb)
 {
@@ -93,10 +95,14 @@ static int run_help(const struct call *call)
 
 static int run_version(const struct call *call)
 {
-    (void)call;
-    print_data(STR("det " DET_VERSION "\n"));
+    if (call_option(call, "json"))
+        print_data(STR("{\"version\": \"" DET_VERSION "\"}\n"));
+    else
+        print_data(STR("det " DET_VERSION "\n"));
     return EXIT_OK;
 }
+
+static const struct option version_options[] = {{"json", 0, NULL, "Prints JSON."}};
 
 static const struct command rows[] = {
     {
@@ -110,6 +116,8 @@ static const struct command rows[] = {
     {
         .noun = "version",
         .args = "",
+        .options = version_options,
+        .n_options = 1,
         .help = "Prints the version of this program.",
         .example = "det version",
         .run = run_version,

@@ -24,6 +24,9 @@
     OPTION("tls-cert", 0, "FILE", "tls.cert",                                                       \
            "The certificate (PEM) for https, and those that lead to its authority.")                \
     OPTION("tls-key", 0, "FILE", "tls.key", "The key (PEM) of --tls-cert.")                         \
+    OPTION("db", 0, "URL", "db",                                                                    \
+           "The database, if it is in a server: postgresql://USER@HOST/NAME. A second master with " \
+           "the same waits as a standby. A file in DIR, if not given.")                             \
     OPTION("isolation", 0, "MODE", "isolation",                                                     \
            "What tasks are kept from: none, private (det's own files and other processes), strict " \
            "(and they write nowhere but in their own directories) or users (private, and each "     \

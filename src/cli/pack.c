@@ -54,6 +54,7 @@ static int add_header(struct packing *p, const char *path, mode_t type, int64_t 
     libarchive.entry_free(e);
     p->totals.entries++;
     p->totals.bytes += size;
+    p->totals.has_python |= type == AE_IFREG && str_ends(str_from(path), STR(".py"));
     return rc == ARCHIVE_OK ? 0 : archive_fail(p->archive, err);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "det/err.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { PACK_MAX_BYTES = 96 << 20 };
@@ -12,5 +13,6 @@ enum { PACK_MAX_BYTES = 96 << 20 };
 // larger than PACK_MAX_BYTES.
 struct pack_totals {
     int64_t entries, bytes; // files and folders; content of files
+    bool has_python;        // a file of Python
 };
 int pack_folder(const char *dir, struct buf *out, struct pack_totals *totals, det_err *err);

@@ -61,6 +61,13 @@ static int write_settings(struct arena *arena, const char *path, struct str text
     return rc;
 }
 
+const char *settings_keep(struct arena *arena, const char *name, struct str text, det_err *err)
+{
+    const char *path = settings_path(arena, name);
+    if (!path) det_fail(err, DET_ESTATE, "there is no place for settings: set HOME");
+    return path && !write_settings(arena, path, text, err) ? path : NULL;
+}
+
 // --- where a master keeps everything
 
 const char *home_default(struct arena *arena)

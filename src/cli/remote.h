@@ -64,6 +64,9 @@ void remote_trust(const struct doc *home_master, struct http_client_opts *opts);
 // Tokens of 'det user login', one per address. A NULL token forgets it.
 int login_keep(const char *url, const char *token, det_err *err);
 
+// A file of the user's settings, which nobody else can read; its path, NULL on failure.
+const char *settings_keep(struct arena *arena, const char *name, struct str text, det_err *err);
+
 // Members of answers.
 const char *doc_text(const struct doc *map, const char *key); // "" if there is none
 int64_t doc_whole(const struct doc *map, const char *key);    // 0 if there is none

@@ -203,7 +203,7 @@ static size_t text_width(struct str s)
     return n;
 }
 
-static size_t terminal_width(void)
+size_t show_width(void)
 {
     struct winsize size;
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20)
@@ -278,7 +278,7 @@ static bool drop_one(struct table *t)
 
 static void fit(struct table *t, struct arena *arena)
 {
-    size_t room = terminal_width();
+    size_t room = show_width();
     measure(t);
     if (total_width(t) > room) shorten_times(t, arena);
     cut(t, room, false, CUT_MIN);

@@ -48,6 +48,9 @@ struct show_parts {
 void show_part(const struct call *call, struct show_parts *parts, const struct doc *list,
                const struct column *columns, size_t n);
 
+// Characters that fit into a line of the terminal; SIZE_MAX if there is none.
+size_t show_width(void);
+
 // A line of comma-separated values.
 void show_csv_line(struct buf *out, const struct str *cells, size_t n);
 // The value as it is in a cell, appended.
