@@ -1,13 +1,13 @@
 // Unit main.tsx: starts the page: who is looking, then the page that the address bar names.
-import { render, type ComponentType } from 'preact';
+import { Component, render, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import './style.css';
-import { known } from './api/client.ts';
+import { known, wordsOf } from './api/client.ts';
 import { Shell } from './shell.tsx';
 import { navigate, path } from './state/route.ts';
 import { loadSession, me } from './state/session.ts';
-import { Empty } from './parts/status.tsx';
+import { Empty, Failed } from './parts/status.tsx';
 import { lazy } from './parts/lazy.tsx';
 
 const RETRY_MS = 2000;
@@ -61,10 +61,31 @@ function useSession(): void {
     }, [path.value === '/login', attempt.value]);
 }
 
+// A page that breaks says so, and the way to the others stays.
+class Boundary extends Component<{ children: ComponentChildren; at: string }, { failed: string; at: string }> {
+    state = { failed: '', at: '' };
+
+    static getDerivedStateFromError(error: unknown) {
+        return { failed: wordsOf(error) };
+    }
+
+    componentDidCatch(error: unknown) {
+        console.error(error);
+        this.setState({ at: this.props.at });
+    }
+
+    render() {
+        const { failed, at } = this.state;
+        if (!failed || (at && at !== this.props.at)) return this.props.children;
+        return <Failed words={`This page failed: ${failed}`} retry={() => this.setState({ failed: '', at: '' })} />;
+    }
+}
+
 function App() {
     useSession();
-    if (path.value === '/login') return <CurrentPage />;
-    return <Shell>{me.value && <CurrentPage />}</Shell>;
+    const page = <Boundary at={path.value}><CurrentPage /></Boundary>;
+    if (path.value === '/login') return page;
+    return <Shell>{me.value && page}</Shell>;
 }
 
 render(<App />, document.getElementById('page')!);

@@ -68,7 +68,7 @@ export function Chart(props: ChartProps) {
                 <button type="button" class="plain" aria-pressed={tabular.value} onClick={() => (tabular.value = !tabular.value)}>Table</button>
             </figcaption>
             {props.error?.value && <Failed words={props.error.value} />}
-            <div class="plot" ref={box} tabIndex={0} role="group" style={{ height: `${props.height ?? 220}px` }}
+            <div class="plot" ref={box} tabIndex={0} role="group" aria-busy={props.loaded && !props.loaded.value ? true : undefined} style={{ height: `${props.height ?? 220}px` }}
                  aria-label={`Curves of ${props.title}, ${scene.lines.length}. Keys: + and − zoom, arrows move, 0 shows all.`}
                  onKeyDown={(e) => zoomByKey(e, plot.current, props.onZoom)}>
                 {empty && <p class="nothing quiet">Nothing was reported yet.</p>}

@@ -2,22 +2,19 @@
 import { Ago, Said, State } from '../parts/text.tsx';
 import { now } from '../state/clock.ts';
 import { formatClock, formatCount, formatDuration, formatTime, parseTime } from '../text/format.ts';
-import { lostPart, type Run } from './runs.ts';
+import { endWords, lostPart, type Run } from './runs.ts';
+import { timeTicks } from './ticks.ts';
 
-const ENDS: Record<string, string> = {
-    DONE: 'done', PREEMPTED: 'gave its slots back', KILLED: 'killed', TASK_FAILED: 'failed', NODE_FAILED: 'the machine failed', ABORTED: 'aborted',
-    RESTORE_FAILED: 'could not be found again', UNRECOVERABLE: 'failed for good',
-};
-
-const howEnded = (r: Run): string => (r.endTime ? [ENDS[r.exit ?? ''], r.reason].filter(Boolean).join(': ') : '');
+const DAY_MS = 86_400_000;
 
 export function Gantt({ runs }: { runs: Run[] }) {
     const starts = runs.map((r) => parseTime(r.startTime) || parseTime(r.askedTime)), ends = runs.map((r) => parseTime(r.endTime) || now.value);
     const from = Math.min(...starts), to = Math.max(...ends, from + 1000), size = to - from;
+    const marks = timeTicks(from / 1000, to / 1000, 4, -new Date(from).getTimezoneOffset() * 60, 1).map((s) => s * 1000);
     return (
         <div class="gantt">
             <div class="gantt-scale quiet num" aria-hidden="true">
-                {[0, 0.25, 0.5, 0.75, 1].map((p) => <span key={p} title={formatTime(from + p * size)}>{size < 86_400_000 ? formatClock(from + p * size) : formatTime(from + p * size).slice(5, 16)}</span>)}
+                {marks.map((t) => <span key={t} style={{ left: `${((t - from) / size) * 100}%` }}>{size < DAY_MS ? formatClock(t) : formatTime(t).slice(5, 16)}</span>)}
             </div>
             <table>
                 <colgroup><col style={{ width: '72px' }} /><col /><col style={{ width: '46%' }} /></colgroup>
@@ -39,7 +36,7 @@ export function Gantt({ runs }: { runs: Run[] }) {
                                     {r.endTime ? '' : <State state={r.state} />}
                                     {r.toBatch !== null && ` batches ${formatCount(r.fromBatch ?? 0)} to ${formatCount(r.toBatch)}`}
                                     {lost > 0 && <span class="reason">, rolled back to {formatCount(r.rolledBackTo!)}</span>}
-                                    {howEnded(r) && <span class="quiet"> · <Said text={howEnded(r)} max={160} /></span>}
+                                    {endWords(r) && <span class="quiet"> · <Said text={endWords(r)} max={160} /></span>}
                                 </td>
                             </tr>
                         );

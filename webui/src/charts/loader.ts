@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import { get, isAbort, wordsOf } from '../api/client.ts';
 import type { StreamEvent } from '../api/feed.ts';
+import { joinList } from '../text/list.ts';
 import { appendCurve, boundCurve, readCurve, type Curve, type SeriesAnswer } from './curve.ts';
 
 export interface Metric {
@@ -115,7 +116,7 @@ export class SeriesLoader {
     }
 
     private async ask(query: Record<string, string | number>, abort: AbortSignal): Promise<Curve[]> {
-        const answer = await get<SeriesAnswer>(this.path, { ...this.metric, axis: this.kind, maxDatapoints: POINTS, ...query }, abort);
+        const answer = await get<SeriesAnswer>(this.path, { group: this.metric.group, name: joinList([this.metric.name]), axis: this.kind, maxDatapoints: POINTS, ...query }, abort);
         return answer.series.map(readCurve);
     }
 

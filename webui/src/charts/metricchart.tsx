@@ -6,8 +6,8 @@ import { epoch } from '../state/connection.ts';
 import { isDark } from '../state/theme.ts';
 import { Chart } from './chart.tsx';
 import { axisKind, axisValues, groupLines, smooth, type Curve, type Line, type TrialClock } from './curve.ts';
+import type { LegendEntry } from './legend.tsx';
 import { metricName, SeriesLoader, type Metric } from './loader.ts';
-import { ink } from './palette.ts';
 import type { Scene } from './plot.ts';
 import { settings, setZoom, type Settings } from './settings.ts';
 
@@ -33,6 +33,7 @@ export interface MetricChartProps {
     book: TrialBook;
     hot: Signal<number | null>;
     emphasis?: number | null; // the trial that stands out when nothing else does
+    legend?: Signal<readonly LegendEntry[]>; // is told which curves there are
     height?: number;
 }
 
@@ -49,11 +50,11 @@ export function makeScene(curves: readonly Curve[], s: Settings, book: TrialBook
     const common = { hot: null, x: s.zoom, axis: s.axis, log: s.log };
     if (s.by && !s.traces) {
         const groups = groupLines(soft, (id) => book.groupOf(id, s.by));
-        return { ...common, lines: groups, ghosts: [], ink: (id) => ink(-id), bands: true };
+        return { ...common, lines: groups, ghosts: [], number: (id) => -id, bands: true };
     }
-    if (!s.by) return { ...common, lines: soft, ghosts: s.smooth ? raw : [], ink: (id) => ink(book.ordinal(id)), bands: raw.length <= BANDED };
+    if (!s.by) return { ...common, lines: soft, ghosts: s.smooth ? raw : [], number: book.ordinal, bands: raw.length <= BANDED };
     const keys = [...new Set(soft.map((l) => book.groupOf(l.id, s.by)))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-    return { ...common, lines: soft, ghosts: [], ink: (id) => ink(keys.indexOf(book.groupOf(id, s.by)) + 1), bands: false };
+    return { ...common, lines: soft, ghosts: [], number: (id) => keys.indexOf(book.groupOf(id, s.by)) + 1, bands: false };
 }
 
 // Zooms are ranges of the axis; the master is asked for batches or times.
@@ -108,6 +109,10 @@ export function MetricChart(props: MetricChartProps) {
         for (const l of loaders) l.setZoom(askedRange(l.curves.peek(), s, now.peek()));
     });
     const { scene, error, loaded } = useMemo(() => combine(loaders, now, hot, standing), [loaders]);
+    useSignalEffect(() => {
+        const { lines, number } = scene.value;
+        if (props.legend) props.legend.value = lines.map((l) => ({ id: l.id, label: l.label, number: number(l.id) }));
+    });
     const groupName = (id: number): string => scene.value.lines.find((l) => l.id === id)?.label ?? '';
     return (
         <Chart title={metric.name} note={metric.group} scene={scene} hot={hot} error={error} loaded={loaded}

@@ -12,7 +12,11 @@ export interface Ink {
 // number: the trial's within its experiment, from 1.
 export const inkIndex = (number: number): number => ((number - 1) % COLOURS + COLOURS) % COLOURS;
 
-export function ink(number: number): Ink {
+export function dashIndex(number: number): number {
     const turn = Math.floor((number - 1) / COLOURS);
-    return { colour: colour(`--c${inkIndex(number)}`), dash: DASHES[((turn % DASHES.length) + DASHES.length) % DASHES.length]! };
+    return ((turn % DASHES.length) + DASHES.length) % DASHES.length;
+}
+
+export function ink(number: number): Ink {
+    return { colour: colour(`--c${inkIndex(number)}`), dash: DASHES[dashIndex(number)]! };
 }

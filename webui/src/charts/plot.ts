@@ -4,13 +4,13 @@ import { colour } from '../state/theme.ts';
 import { formatBytes, formatClock, formatDuration, formatNumber, formatTime } from '../text/format.ts';
 import type { Axis, Line } from './curve.ts';
 import { extent, fillBand, nearest, traceLine, transformOf, type View } from './paint.ts';
-import type { Ink } from './palette.ts';
+import { ink } from './palette.ts';
 import { logTicks, numberTicks, timeTicks } from './ticks.ts';
 
 export interface Scene {
     lines: readonly Line[];
     ghosts: readonly Line[]; // behind them: what was smoothed
-    ink: (id: number) => Ink;
+    number: (id: number) => number; // of a line: its colour
     hot: number | null; // the line that is meant; the others step back
     x: [number, number] | null; // the part to show; null: all
     axis: Axis;
@@ -37,12 +37,12 @@ const COARSE_POINTS = 40_000; // at most so many are drawn while something moves
 const TOP = 8, RIGHT = 12, BOTTOM = 22;
 
 function xTicks(axis: Axis, low: number, high: number, count: number): number[] {
-    if (axis === 'clock') return timeTicks(low, high, count, -new Date(low * 1000).getTimezoneOffset() * 60);
+    if (axis === 'clock') return timeTicks(low, high, count, -new Date(low * 1000).getTimezoneOffset() * 60, 1);
     return axis === 'wall' || axis === 'process' ? timeTicks(low, high, count) : numberTicks(low, high, count, axis === 'batch');
 }
 
 function xText(axis: Axis, v: number, step: number): string {
-    if (axis === 'wall' || axis === 'process') return formatDuration(v * 1000);
+    if (axis === 'wall' || axis === 'process') return step < 1 ? `${v.toFixed(1)} s` : formatDuration(v * 1000);
     if (axis !== 'clock') return formatNumber(v);
     return step < 60 ? formatClock(v * 1000) : step < 43_200 ? formatTime(v * 1000).slice(11, 16) : formatTime(v * 1000).slice(5, 10);
 }
@@ -121,6 +121,7 @@ export class Plot {
         const ctx = this.canvas.getContext('2d')!;
         ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
         ctx.clearRect(0, 0, width, height);
+        if (!this.scene.lines.length) return; // an axis would be of nothing
         ctx.font = '11px system-ui, sans-serif';
         this.drawAxes(ctx, width, height);
         const v = this.view;
@@ -170,7 +171,7 @@ export class Plot {
         if (bands && !this.moving)
             for (const line of lines) {
                 ctx.globalAlpha = hot === null || hot === line.id ? 0.16 : 0.05;
-                ctx.fillStyle = this.scene.ink(line.id).colour;
+                ctx.fillStyle = ink(this.scene.number(line.id)).colour;
                 fillBand(ctx, v, line);
             }
         for (const line of ghosts) this.drawLine(ctx, line, v, 1, 0.25, step);
@@ -179,11 +180,11 @@ export class Plot {
     }
 
     private drawLine(ctx: CanvasRenderingContext2D, line: Line, v: View, width: number, alpha: number, step: number): void {
-        const ink = this.scene.ink(line.id);
+        const { colour: style, dash } = ink(this.scene.number(line.id));
         ctx.globalAlpha = alpha;
-        ctx.strokeStyle = ctx.fillStyle = ink.colour;
+        ctx.strokeStyle = ctx.fillStyle = style;
         ctx.lineWidth = width;
-        ctx.setLineDash(this.moving ? [] : ink.dash);
+        ctx.setLineDash(this.moving ? [] : dash);
         traceLine(ctx, v, line.x, line.y, step);
         if (line.x.length > 1) return;
         const t = transformOf(v);

@@ -35,9 +35,9 @@ export function logTicks(low: number, high: number, count: number): number[] {
     return numberTicks(low, high, count);
 }
 
-// Seconds. offset: of the reader's zone, so that days begin at midnight.
-export function timeTicks(low: number, high: number, count: number, offset = 0): number[] {
-    const rough = (high - low) / Math.max(1, count);
+// Seconds. offset: of the reader's zone, so that days begin at midnight; least: a step that their texts tell apart.
+export function timeTicks(low: number, high: number, count: number, offset = 0, least = 0): number[] {
+    const rough = Math.max(least, (high - low) / Math.max(1, count));
     const step = TIMES.find((t) => t >= rough) ?? Math.ceil(rough / (365 * D)) * 365 * D;
     return upTo(low, high, step, -offset);
 }

@@ -10,6 +10,7 @@ export interface Problem {
     column: number | null;
     path: string | null; // "searcher.max_trials"
     message: string;
+    missing?: boolean; // a key that is required and not there
     template?: string | null; // where it stands, if not in this text
 }
 

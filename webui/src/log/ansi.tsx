@@ -1,5 +1,6 @@
 // Unit ansi.tsx: a line of a log with its colours.
 import { parseAnsi } from '../text/ansi.ts';
+import { isAnyCase } from '../text/filter.ts';
 import { showHidden } from '../text/visible.ts';
 
 const LONGEST = 2000; // characters that are shown of a line
@@ -21,7 +22,7 @@ export function Coloured({ text, mark = '' }: { text: string; mark?: string }) {
 
 function marked(text: string, mark: string) {
     if (!mark) return text;
-    const out = [], low = text.toLowerCase(), word = mark.toLowerCase();
+    const any = isAnyCase(mark), out = [], low = any ? text.toLowerCase() : text, word = mark;
     let last = 0;
     for (let at = low.indexOf(word); at >= 0; at = low.indexOf(word, last)) {
         out.push(text.slice(last, at), <mark key={at}>{text.slice(at, at + word.length)}</mark>);

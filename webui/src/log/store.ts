@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import { get, isAbort, wordsOf } from '../api/client.ts';
 import type { LogLine } from '../api/types.ts';
+import { isAnyCase } from '../text/filter.ts';
 
 export type Mark = readonly [line: number, id: number];
 
@@ -41,9 +42,6 @@ export function placeOf(marks: readonly Mark[], n: number): { after: number; off
     const mark = marks[low - 1];
     return mark ? { after: mark[1] - 1, offset: n - mark[0] } : { after: 0, offset: n };
 }
-
-// A text in small letters is found in capitals, too.
-export const isAnyCase = (text: string): boolean => text === text.toLowerCase();
 
 export class LogStore {
     readonly total = signal(0);

@@ -12,6 +12,7 @@ import { listParam, param, setParams } from '../state/route.ts';
 import { scrollScale, visibleRange } from '../table/window.ts';
 import { formatClock, formatCount, formatTime, parseTime } from '../text/format.ts';
 import { stripAnsi } from '../text/ansi.ts';
+import { joinList, splitList, toggleItem } from '../text/list.ts';
 import { showHidden } from '../text/visible.ts';
 import { Coloured } from './ansi.tsx';
 import { LogStore, isFiltered, type LogFilter, type Mark } from './store.ts';
@@ -87,11 +88,10 @@ function searchWords(word: string, count: number, at: number, searching: string)
 
 function LogFilters({ ranks }: { ranks: number }) {
     const toggle = (name: string, value: string): void => {
-        const now = listParam(param(name).peek());
-        setParams({ [name]: (now.includes(value) ? now.filter((v) => v !== value) : [...now, value]).join() });
+        setParams({ [name]: joinList(toggleItem(splitList(param(name).peek()), value)) });
     };
     const menu = (title: string, name: string, values: [string, string][]) => {
-        const now = listParam(param(name).value);
+        const now = listParam(name);
         return <Menu label={now.length ? `${title} (${now.length})` : title} items={values.map(([value, label]) => ({ label, checked: now.includes(value), run: () => toggle(name, value) }))} />;
     };
     return (

@@ -3,7 +3,7 @@ import { call } from '../api/client.ts';
 import type { Checkpoint } from '../api/types.ts';
 import { ask, attempt } from '../parts/dialog.tsx';
 import { Said } from '../parts/text.tsx';
-import { formatBytes } from '../text/format.ts';
+import { formatBytes, plural } from '../text/format.ts';
 
 const fileUrl = (c: Checkpoint, name: string): string => `/api/v1/checkpoints/${c.uuid}/files/${name.split('/').map(encodeURIComponent).join('/')}`;
 
@@ -16,7 +16,7 @@ export function Files({ of: c, open }: { of: Checkpoint; open?: boolean }) {
     const files = Object.entries(c.resources ?? {});
     return (
         <details class="quiet" open={open}>
-            <summary>{files.length} {files.length === 1 ? 'file' : 'files'}</summary>
+            <summary>{plural(files.length, 'file')}</summary>
             <ul>
                 {files.map(([name, size]) => (
                     <li key={name}>{name.endsWith('/') ? <Said text={name} /> : <a href={fileUrl(c, name)} download><Said text={name} max={120} /></a>} <span class="num">{formatBytes(Number(size))}</span></li>

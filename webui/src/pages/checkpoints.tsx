@@ -12,7 +12,7 @@ import { param, setParams } from '../state/route.ts';
 import { usePages } from '../table/source.ts';
 import { Table, type Column } from '../table/table.tsx';
 import { TableMenu } from '../table/tablemenu.tsx';
-import { formatBytes, formatCount, formatNumber, formatTime, parseTime } from '../text/format.ts';
+import { formatBytes, formatCount, formatNumber, formatTime, parseTime, plural } from '../text/format.ts';
 import { deleteCheckpoint, Files } from './checkpoint_parts.tsx';
 
 interface List {
@@ -52,7 +52,7 @@ export default function CheckpointsPage() {
                 <h1 id="title">Checkpoints</h1>
                 <Menu label="State" items={[['', 'kept'], ['all', 'all, deleted ones too']].map(([value, label]) => ({ label: label!, checked: param('state').value === value, run: () => setParams({ state: value }) }))} />
                 <input type="search" class="filter" inputMode="numeric" placeholder="Of experiment" aria-label="Of experiment" value={experimentId} onInput={(e) => setParams({ experiment: e.currentTarget.value.replace(/\D/g, '') })} />
-                <span class="end num">{formatCount(view.total)} checkpoints</span>
+                <span class="end num">{plural(view.total, 'checkpoint')}</span>
                 <TableMenu name="checkpoints" columns={COLUMNS} rows={() => get<List>('/checkpoints', { ...query, limit: -1 }).then((l) => l.checkpoints)} />
             </div>
             {pages.error.value && !view.total && <Failed words={pages.error.value.message} retry={() => pages.restart()} />}

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { get } from '../api/client.ts';
 import { CurveTools } from '../charts/curvetools.tsx';
+import { Legend, type LegendEntry } from '../charts/legend.tsx';
 import { sortMetrics } from '../charts/loader.ts';
 import { MetricChart, type CurveSource, type TrialBook } from '../charts/metricchart.tsx';
 import { lazy } from '../parts/lazy.tsx';
@@ -13,9 +14,9 @@ import { batchesPerEpoch } from '../state/experiment.ts';
 import { listParam, param, setParams, withParams, url } from '../state/route.ts';
 import { useResource } from '../state/resource.ts';
 import { TableMenu } from '../table/tablemenu.tsx';
-import { formatCount, formatDuration, formatNumber, formatValue, parseTime, toNumber } from '../text/format.ts';
+import { formatCount, formatDuration, formatNumber, formatValue, parseTime, plural, toNumber } from '../text/format.ts';
 import { stateOf } from '../text/state.ts';
-import { Swatch } from './experiment_trials.tsx';
+import { Swatch } from '../charts/swatch.tsx';
 import type { TrialAnswer, TrialProps } from './trial.tsx';
 
 const Changes = lazy(() => import('./experiment_code.tsx').then((m) => m.Changes));
@@ -96,7 +97,7 @@ const sourcesOf = (list: Compared[]): CurveSource[] => [{
 }];
 
 export default function ComparePage() {
-    const trials = listParam(param('trials').value), experiments = listParam(param('experiments').value);
+    const trials = listParam('trials'), experiments = listParam('experiments');
     const all = useResource(trials.length + experiments.length ? `${trials.join()}/${experiments.join()}` : '', (abort) => load(trials, experiments, abort));
     if (!trials.length && !experiments.length)
         return <Empty><h1>Compare</h1><p>Select trials or experiments in a table (<kbd>x</kbd>), then press <kbd>c</kbd>.</p><p><a href="/experiments">Experiments</a></p></Empty>;
@@ -104,7 +105,7 @@ export default function ComparePage() {
 }
 
 function Comparison({ list }: { list: Compared[] }) {
-    const hot = useSignal<number | null>(null);
+    const hot = useSignal<number | null>(null), legend = useSignal<readonly LegendEntry[]>([]);
     const book = useMemo(() => makeBook(list), [list]), sources = useMemo(() => sourcesOf(list), [list]), facts = useMemo(() => factsOf(list), [list]);
     const all = param('facts').value === 'all';
     const shown = facts.filter((f) => all || f.kind !== 'hparam' || new Set(f.values).size > 1);
@@ -113,17 +114,18 @@ function Comparison({ list }: { list: Compared[] }) {
     return (
         <>
             <div class="tools">
-                <h1 id="title">Compare {list.length} {list.length === 1 ? 'trial' : 'trials'}</h1>
+                <h1 id="title">Compare {plural(list.length, 'trial')}</h1>
                 <span class="end"><TableMenu name="comparison" columns={columns} rows={() => Promise.resolve(shown)} /></span>
             </div>
             <div class="scrolls">
                 <CurveTools hparams={[]} why={{ process: 'Open an experiment for this axis.' }} />
+                <Legend entries={legend} hot={hot} />
                 <div class="charts">
-                    {metricsOf(list).map((m) => <MetricChart key={`${m.group}.${m.name}`} sources={sources} metric={m} book={book} hot={hot} />)}
+                    {metricsOf(list).map((m, i) => <MetricChart key={`${m.group}.${m.name}`} {...(i ? {} : { legend })} sources={sources} metric={m} book={book} hot={hot} />)}
                 </div>
                 <label class="inline"><input type="checkbox" checked={all} onChange={() => setParams({ facts: all ? null : 'all' })} /> hyperparameters that are the same, too</label>
                 <FactTable list={list} facts={shown} hot={(id) => (hot.value = id)} />
-                {ids.length === 2 && <Changes from={ids[0]!} to={ids[1]!} />}
+                {ids.length === 2 && <div class="changes"><Changes from={ids[0]!} to={ids[1]!} /></div>}
             </div>
         </>
     );

@@ -68,7 +68,7 @@ function Head({ about }: { about: ExperimentAnswer }) {
         <div class="head">
             <div class="tools">
                 <h1 id="title"><span class="quiet num">{e.id}</span> <Said text={e.name || 'experiment'} max={120} /></h1>
-                <State state={e.state} />
+                <State state={about.waiting && !about.allocatedSlots ? 'STATE_QUEUED' : e.state} />
                 {!hasEnded(e.state) && <span class="num">{formatPercent(toNumber(e.progress))}</span>}
                 {Number.isFinite(left) && <span class="quiet">· {formatDuration(left)} left</span>}
                 {e.archived && <span class="label">archived</span>}

@@ -40,7 +40,7 @@ export function ConfigurationTab({ about }: TabProps) {
                     <a class="button" href={`/new?fork=${e.id}`}>Fork</a>
                 </span>
             </div>
-            {which === 'diff' && e.forkedFrom !== null ? <Changes from={e.forkedFrom} to={e.id} /> : (
+            {which === 'diff' && e.forkedFrom !== null ? <div class="changes"><Changes from={e.forkedFrom} to={e.id} /></div> : (
                 <Await of={texts} lines={10}>
                     {(t) => <Code yaml label="Configuration" text={which === 'complete' ? t.complete : t.original} />}
                 </Await>

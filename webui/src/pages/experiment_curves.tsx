@@ -1,5 +1,7 @@
 // Unit experiment_curves.tsx: every metric of an experiment as a chart, with the same trials, axis and zoom.
+import { useSignal } from '@preact/signals';
 import { CurveTools } from '../charts/curvetools.tsx';
+import { Legend, type LegendEntry } from '../charts/legend.tsx';
 import { metricName, sortMetrics } from '../charts/loader.ts';
 import { MetricChart, type CurveSource } from '../charts/metricchart.tsx';
 import { shownTrials } from '../charts/settings.ts';
@@ -24,15 +26,16 @@ export function axisReasons(view: ExperimentView): { epoch?: string } {
 
 export function CurvesTab({ view, about }: TabProps) {
     void view.trials.version.value;
-    const e = about.experiment;
+    const e = about.experiment, legend = useSignal<readonly LegendEntry[]>([]);
     return (
         <div class="scrolls">
             <CurveTools hparams={view.trials.varied} selected={selectedTrials().length} why={axisReasons(view)} />
+            <Legend entries={legend} hot={view.hot} />
             <Await of={view.names}>
                 {({ names }) => (names.length ? (
                     <div class="charts">
-                        {sortMetrics(names, e.searcherMetric).map((m) => (
-                            <MetricChart key={metricName(m)} sources={experimentSource(view.id)} metric={{ group: m.group, name: m.name }}
+                        {sortMetrics(names, e.searcherMetric).map((m, i) => (
+                            <MetricChart key={metricName(m)} {...(i ? {} : { legend })} sources={experimentSource(view.id)} metric={{ group: m.group, name: m.name }}
                                      book={view.book} hot={view.hot} emphasis={e.numTrials > 8 ? e.bestTrialId : null} />
                         ))}
                     </div>

@@ -2,8 +2,8 @@
 import { useSignal } from '@preact/signals';
 import { call } from '../api/client.ts';
 import { attempt } from '../parts/dialog.tsx';
+import { Prose } from '../parts/prose.tsx';
 import { mayChange } from '../state/session.ts';
-import { showHidden } from '../text/visible.ts';
 import type { TabProps } from './experiment.tsx';
 
 export function NotesTab({ about }: TabProps) {
@@ -16,7 +16,7 @@ export function NotesTab({ about }: TabProps) {
     if (draft.value === null)
         return (
             <div class="scrolls">
-                {e.notes ? <div class="prose"><bdi>{showHidden(e.notes)}</bdi></div> : <p class="quiet">There are no notes.</p>}
+                {e.notes ? <Prose text={e.notes} /> : <p class="quiet">There are no notes.</p>}
                 {mayChange(e.userId) && <p><button type="button" onClick={() => (draft.value = e.notes ?? '')}>{e.notes ? 'Edit' : 'Write'}</button></p>}
             </div>
         );

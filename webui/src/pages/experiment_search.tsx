@@ -1,4 +1,5 @@
 // Unit experiment_search.tsx: how a search goes: its ladder, parallel coordinates, which hyperparameter matters, and how.
+import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { get } from '../api/client.ts';
 import { Ladder } from '../charts/ladder.tsx';
@@ -17,10 +18,12 @@ import { passingRows, TrialTable, useBrushes } from './experiment_trials.tsx';
 
 const MAX_AXES = 9;
 
-export function LadderPart({ view }: { view: ExperimentView }) {
+// otherwise: shown of searches without rungs.
+export function LadderPart({ view, otherwise }: { view: ExperimentView; otherwise?: ComponentChildren }) {
     const search = useResource(`s${view.id}`, (abort) => get<SearchAnswer>(`/experiments/${view.id}/search`, {}, abort),
                                { topics: [`experiment:${view.id}`], on: (e, r) => { if (e.name === 'trial' && e.data.experimentId === view.id) r.reload(); } });
     void view.trials.version.value;
+    if (otherwise && search.data.value?.brackets.every((b) => !b.rungs.length)) return <>{otherwise}</>;
     return (
         <section class="part">
             <h2>Rungs</h2>
@@ -98,10 +101,21 @@ export function ParallelPart(props: TabProps) {
     );
 }
 
+export function ScatterPart(props: TabProps) {
+    const { view, about } = props;
+    const columns = usePlotColumns(props), passing = usePassing(view);
+    return (
+        <div class="scatters">
+            {columns.slice(0, -1).map((c) => (
+                <Scatter key={c.name} trials={view.trials} column={c} metric={about.experiment.searcherMetric ?? 'metric'} passing={passing} hot={view.hot} />
+            ))}
+        </div>
+    );
+}
+
 export function SearchTab(props: TabProps) {
     const { view, about } = props;
     const e = about.experiment;
-    const columns = usePlotColumns(props), passing = usePassing(view);
     if (e.numTrials <= 1 && e.searcherType === 'single')
         return <Empty><p>This experiment has one trial: nothing is searched.</p><p><a href={`/new?fork=${e.id}`}>Fork it</a> with ranges instead of values to make a search of it.</p></Empty>;
     return (
@@ -111,11 +125,7 @@ export function SearchTab(props: TabProps) {
                 <ImportancePart {...props} />
             </div>
             <ParallelPart {...props} />
-            <div class="scatters">
-                {columns.slice(0, -1).map((c) => (
-                    <Scatter key={c.name} trials={view.trials} column={c} metric={e.searcherMetric ?? 'metric'} passing={passing} hot={view.hot} />
-                ))}
-            </div>
+            <ScatterPart {...props} />
             <TrialTable view={view} metric={e.searcherMetric ?? ''} smallerIsBetter={e.smallerIsBetter} rows={12} />
         </div>
     );

@@ -1,7 +1,7 @@
 // Unit experiment_trials.tsx: the table of trials: varied hyperparameters and metrics as columns, sorted, filtered by words
 // and by brushes.
 import { useMemo } from 'preact/hooks';
-import { inkIndex } from '../charts/palette.ts';
+import { Swatch } from '../charts/swatch.tsx';
 import { Menu, type Item } from '../parts/menu.tsx';
 import { Await, Empty } from '../parts/status.tsx';
 import { Ago, Said, State } from '../parts/text.tsx';
@@ -13,13 +13,10 @@ import { formatBrushes, parseBrushes, passes, sortRows, type Brush } from '../ta
 import { Table, type Column, type RowKey } from '../table/table.tsx';
 import { TableMenu } from '../table/tablemenu.tsx';
 import { parseFilter } from '../text/filter.ts';
-import { formatCount, formatDuration, formatNumber, formatTime, formatValue } from '../text/format.ts';
+import { formatCount, formatDuration, formatNumber, formatTime, formatValue, plural } from '../text/format.ts';
+import { joinList, toggleItem } from '../text/list.ts';
 import { stateOf } from '../text/state.ts';
 import type { TabProps } from './experiment.tsx';
-
-export function Swatch({ number }: { number: number }) {
-    return <span class="swatch" data-ink={inkIndex(number)} data-dash={Math.floor((number - 1) / 8) % 4 || undefined} aria-hidden="true" />;
-}
 
 const took = (trials: Trials, row: number): number => (trials.number('endTime', row) || Date.now()) - trials.number('startTime', row);
 
@@ -34,7 +31,7 @@ function trialColumns(trials: Trials, metricTitle: string, chosen: string[]): Co
             key: 'id', title: 'Trial', width: 84, small: 72, sorts: true, text: (row) => String(trials.idAt(row)),
             cell: (row) => <><Swatch number={trials.ordinal(trials.idAt(row))} /><a href={`/trials/${trials.idAt(row)}`}>{trials.idAt(row)}</a></>,
         },
-        { key: 'state', title: 'State', width: 104, small: 32, sorts: true, cell: (row) => <State state={trials.text('state', row)} />, text: (row) => stateOf(trials.text('state', row)).word },
+        { key: 'state', title: 'State', width: 104, small: 32, sorts: true, cell: (row) => <State state={trials.stateAt(row)} />, text: (row) => stateOf(trials.stateAt(row)).word },
         number('metric', metricTitle, formatNumber, Math.max(92, Math.min(200, metricTitle.length * 7 + 24))),
         ...chosen.map((name) => number(name, name, formatNumber, Math.min(240, name.length * 7 + 24))),
         ...trials.varied.map((name): Column<number> => ({
@@ -71,14 +68,14 @@ export function passingRows(trials: Trials, brushes: readonly Brush[], filter: s
     }))];
     const rows: number[] = [];
     for (let row = 0; row < trials.count; row++) {
-        const fits = !words || [trials.idAt(row), stateOf(trials.text('state', row)).word, ...trials.hparams.map((n) => formatValue(trials.value(n, row)))]
+        const fits = !words || [trials.idAt(row), stateOf(trials.stateAt(row)).word, ...trials.hparams.map((n) => formatValue(trials.value(n, row)))]
             .some((v) => String(v).toLowerCase().includes(words.toLowerCase()));
         if (fits && all.every((b) => passes(b, trials.value(b.column, row)))) rows.push(row);
     }
     return rows;
 }
 
-export const selectedTrials = (): number[] => listParam(param('sel').value).map(Number);
+export const selectedTrials = (): number[] => listParam('sel').map(Number);
 
 interface TrialTableProps {
     view: ExperimentView;
@@ -91,7 +88,7 @@ export function TrialTable({ view, metric, smallerIsBetter, rows: height }: Tria
     const { trials, hot } = view;
     const version = trials.version.value;
     const { brushes } = useBrushes();
-    const filter = param('q').value, chosen = listParam(param('cols').value).filter((c) => c.includes(':'));
+    const filter = param('q').value, chosen = listParam('cols').filter((c) => c.includes(':'));
     const sort = { by: param('sort', 'metric').value, down: param('sort').value ? param('down').value === '1' : !smallerIsBetter };
     const rows = useMemo(() => sortRows(passingRows(trials, brushes, filter), (row) => trials.value(sort.by, row), sort.down),
                          [version, brushes, filter, sort.by, sort.down]);
@@ -105,8 +102,8 @@ export function TrialTable({ view, metric, smallerIsBetter, rows: height }: Tria
             <div class="tools">
                 <input type="search" class="filter" placeholder="Filter: learning_rate<0.01, failed" aria-label="Filter trials" value={filter}
                        onInput={(e) => setParams({ q: e.currentTarget.value })} />
-                <span class="quiet num">{rows.length === trials.count ? formatCount(rows.length) : `${formatCount(rows.length)} of ${formatCount(trials.count)}`} trials</span>
-                {brushes.length > 0 && <button type="button" onClick={() => setParams({ brush: null })}>Clear {brushes.length} ranges</button>}
+                <span class="quiet num">{rows.length === trials.count ? '' : `${formatCount(rows.length)} of `}{plural(trials.count, 'trial')}</span>
+                {brushes.length > 0 && <button type="button" onClick={() => setParams({ brush: null })}>Clear {plural(brushes.length, 'range')}</button>}
                 <span class="end">
                     {selected.size > 0 && <button type="button" class="main" onClick={compare}>Compare {selected.size} <kbd>c</kbd></button>}
                     {selected.size > 0 && <button type="button" class="plain" onClick={() => setParams({ sel: null })}>Clear</button>}
@@ -132,7 +129,7 @@ export function TrialTable({ view, metric, smallerIsBetter, rows: height }: Tria
 const KINDS = ['last', 'min', 'max'];
 
 function ColumnMenu({ view, chosen }: { view: ExperimentView; chosen: string[] }) {
-    const toggle = (name: string): void => setParams({ cols: (chosen.includes(name) ? chosen.filter((c) => c !== name) : [...chosen, name]).join() });
+    const toggle = (name: string): void => setParams({ cols: joinList(toggleItem(chosen, name)) });
     const items: Item[] = (view.names.data.value?.names ?? []).flatMap((m) => KINDS.map((kind) => {
         const name = `${m.group}.${m.name}:${kind}`;
         return { label: name, checked: chosen.includes(name), run: () => toggle(name) };

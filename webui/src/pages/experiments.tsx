@@ -1,5 +1,5 @@
 // Unit experiments.tsx: the list of experiments: filter, sort, select, act.
-import { useEffect } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { get } from '../api/client.ts';
 import { listen } from '../api/stream.ts';
@@ -17,8 +17,10 @@ import { usePages } from '../table/source.ts';
 import { Table, type RowKey } from '../table/table.tsx';
 import { parseFilter } from '../text/filter.ts';
 import { formatCount } from '../text/format.ts';
+import { joinList, splitList, toggleItem } from '../text/list.ts';
 import { STATE_FILTERS } from '../text/state.ts';
 import { experimentColumns } from './experiment_columns.tsx';
+import { useQueue } from './queue_parts.tsx';
 import { Welcome } from './welcome.tsx';
 
 interface List {
@@ -38,7 +40,7 @@ export function experimentsQuery(at: URL): GetExperimentsQuery & Record<string, 
     const bound = (op: '<' | '>') => filter.bounds.find((b) => b.op === op)?.value;
     const sort = p.get('sort') ?? 'id', down = p.has('sort') ? p.get('down') === '1' : true;
     return {
-        states: stateNames(listParam(p.get('state') ?? '')),
+        states: stateNames(splitList(p.get('state') ?? '')),
         labels: p.get('label') ?? '',
         userIds: p.get('owner') ?? '',
         ...(p.get('archived') === 'all' ? {} : { archived: p.get('archived') === 'only' }),
@@ -59,12 +61,13 @@ export default function ExperimentsPage() {
         if (name === 'experiment') pages.patch(data as unknown as Experiment);
         if (name === 'deleted') pages.reread();
     }), []);
-    const slots = useSlots();
-    const selected: ReadonlySet<RowKey> = new Set(listParam(param('sel').value).map(Number));
+    const { jobs } = useQueue();
+    const jobList = jobs.data.value?.jobs;
+    const selected: ReadonlySet<RowKey> = new Set(listParam('sel').map(Number));
     const chosen = pages.loadedRows().filter((e) => selected.has(e.id));
     const acting = useSignal<Experiment[]>([]);
     const view = pages.view.value;
-    const columns = experimentColumns(slots);
+    const columns = experimentColumns(useMemo(() => new Map(jobList?.map((j) => [j.experimentId, j])), [jobList]));
     const compare = (): void => { if (selected.size) navigate(`/compare?experiments=${[...selected].join()}`); };
     useKeys([{ key: 'c', does: 'Compare the selected ones', run: compare }]);
     const sort = { by: param('sort', 'id').value, down: param('sort').value ? param('down').value === '1' : true };
@@ -96,21 +99,12 @@ export default function ExperimentsPage() {
 
 const isFiltered = (): boolean => ['state', 'label', 'owner', 'q', 'archived'].some((name) => url.value.searchParams.has(name));
 
-// Slots that experiments hold and want, by their numbers.
-function useSlots(): ReadonlyMap<number, [number, number]> {
-    const jobs = useResource('jobs', (abort) =>
-        get<{ jobs: { experimentId: number; allocatedSlots: number; requestedSlots: number }[] }>('/jobs', {}, abort),
-        { topics: ['queue'], on: (e, r) => e.name === 'queue' && r.reload() });
-    return new Map(jobs.data.value?.jobs.map((j) => [j.experimentId, [j.allocatedSlots, j.requestedSlots]]));
-}
-
 function toggleIn(name: string, value: string): void {
-    const now = listParam(url.peek().searchParams.get(name) ?? '');
-    setParams({ [name]: (now.includes(value) ? now.filter((v) => v !== value) : [...now, value]).join(), sel: null });
+    setParams({ [name]: joinList(toggleItem(splitList(param(name).peek()), value)), sel: null });
 }
 
 function choices(name: string, values: [string, string][]): Item[] {
-    const now = listParam(param(name).value);
+    const now = listParam(name);
     return values.map(([value, label]) => ({ label, checked: now.includes(value), run: () => toggleIn(name, value) }));
 }
 
@@ -118,7 +112,7 @@ function Filters() {
     const labels = useResource('labels', (abort) => get<{ labels: string[] }>('/experiment/labels', {}, abort),
                                { topics: ['experiments'], on: (e, r) => e.name === 'experiment' && r.reload() });
     const title = (word: string, name: string): string => {
-        const n = listParam(param(name).value).length;
+        const n = listParam(name).length;
         return n ? `${word} (${n})` : word;
     };
     const archived = param('archived').value;

@@ -33,10 +33,11 @@ export default function HomePage() {
     const isEmpty = all.every((r) => r.data.value?.pagination.total === 0) && !jobs.data.value?.jobs.length;
     if (isEmpty) return <section class="page"><h1 class="unseen">Home</h1><Welcome filtered={false} /></section>;
     const waiting = (jobs.data.value?.jobs ?? []).filter((j) => j.state === 'STATE_QUEUED');
+    const isHeld = (e: Experiment): boolean => waiting.some((j) => j.experimentId === e.id); // shown with the queue
     return (
         <section class="page home">
             <h1 class="unseen">Home</h1>
-            <Part title="Running" of={running} to="/experiments?state=running" none="Nothing runs." row={(e) => <RunningRow key={e.id} e={e} />} />
+            <Part title="Running" of={running} to="/experiments?state=running" none="Nothing runs." hides={isHeld} row={(e) => <RunningRow key={e.id} e={e} />} />
             <Part title="Failed since yesterday" of={failed} to="/experiments?state=failed" none="Nothing has failed." row={(e) => <FailedRow key={e.id} e={e} />} />
             <section class="part">
                 <h2><a href="/queue">Queue and slots</a></h2>
@@ -48,13 +49,23 @@ export default function HomePage() {
     );
 }
 
-function Part({ title, of, to, none, row }: { title: string; of: Resource<List>; to: string; none: string; row: (e: Experiment) => preact.ComponentChild }) {
-    const total = of.data.value?.pagination.total ?? 0;
+interface PartProps {
+    title: string;
+    of: Resource<List>;
+    to: string;
+    none: string;
+    row: (e: Experiment) => preact.ComponentChild;
+    hides?: (e: Experiment) => boolean;
+}
+
+function Part({ title, of, to, none, row, hides = () => false }: PartProps) {
+    const all = of.data.value?.experiments ?? [], shown = all.filter((e) => !hides(e));
+    const total = (of.data.value?.pagination.total ?? 0) - (all.length - shown.length);
     return (
         <section class="part">
             <h2><a href={to}>{title}</a> <span class="quiet num">{total ? formatCount(total) : ''}</span></h2>
-            <Await of={of}>{(list) => (list.experiments.length ? <ul class="rows">{list.experiments.map(row)}</ul> : <p class="quiet">{none}</p>)}</Await>
-            {total > SHOWN && <p><a href={to}>{formatCount(total - SHOWN)} more</a></p>}
+            <Await of={of}>{() => (shown.length ? <ul class="rows">{shown.map(row)}</ul> : <p class="quiet">{none}</p>)}</Await>
+            {total > shown.length && <p><a href={to}>{formatCount(total - shown.length)} more</a></p>}
         </section>
     );
 }

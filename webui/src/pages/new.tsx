@@ -46,7 +46,7 @@ interface Checked {
 async function check(text: string, template: string, type: string, partly: boolean, abort: AbortSignal): Promise<Checked> {
     const body = { config: text, ...(template ? { template } : {}) };
     const answer = await call<CheckAnswer>('POST', '/configs/check', { body: { ...body, type }, signal: abort });
-    const errors = answer.errors.filter((p) => !partly || p.line !== null);
+    const errors = answer.errors.filter((p) => !partly || !p.missing);
     let preview: PreviewAnswer | null = null;
     if (!errors.length && !partly && type === SEARCH)
         try {

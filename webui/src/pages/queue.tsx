@@ -33,7 +33,7 @@ function columns(jobs: Job[], changed: () => void): Column<Job>[] {
         { key: 'owner', title: 'Owner', width: 88, wide: true, cell: (j) => <span class="quiet"><Said text={users.value.get(j.userId)} max={30} /></span>, text: (j) => users.value.get(j.userId) ?? '' },
         { key: 'since', title: 'Submitted', width: 96, right: true, wide: true, cell: (j) => <span class="quiet"><Ago time={parseTime(j.submissionTime)} /></span>, text: (j) => formatTime(parseTime(j.submissionTime)) },
         {
-            key: 'move', title: '', width: 40, text: () => '',
+            key: 'move', title: '', width: 52, text: () => '',
             cell: (j) => (mayChange(j.userId) && before(j) ? (
                 <button type="button" class="plain" aria-label={`Move ${j.experimentId} up`} title="One place up" onClick={() => change(j, { aheadOf: before(j)!.jobId })}>↑</button>
             ) : null),

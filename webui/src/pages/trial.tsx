@@ -5,11 +5,13 @@ import { get, post } from '../api/client.ts';
 import type { Experiment, Trial } from '../api/types.ts';
 import { ask, attempt } from '../parts/dialog.tsx';
 import { lazy } from '../parts/lazy.tsx';
+import { resumeWords, type Run } from '../charts/runs.ts';
 import { Await } from '../parts/status.tsx';
 import { Tabs } from '../parts/tabs.tsx';
 import { Ago, Said, State } from '../parts/text.tsx';
 import { mayChange } from '../state/session.ts';
 import { useResource } from '../state/resource.ts';
+import { trialState } from '../state/trials.ts';
 import { formatCount, formatDuration, formatNumber, parseTime } from '../text/format.ts';
 import { hasEnded } from '../text/state.ts';
 import { CheckpointsTab, MetricsTab, ResourcesTab, TimelineTab } from './trial_tabs.tsx';
@@ -75,6 +77,14 @@ export default function TrialPage({ id, tab = 'metrics' }: { id?: string; tab?: 
     );
 }
 
+// "run 2 (run 1 ended at batch 812: the task returned 1; resumed from 800)"
+function RunFact({ trial: t }: { trial: Trial }) {
+    const list = useResource(`r${t.id}/${t.runId}`, (abort) => get<{ runs: Run[] }>(`/trials/${t.id}/runs`, {}, abort));
+    const runs = list.data.value?.runs ?? [], last = runs.at(-1), before = runs.at(-2);
+    const words = before && last ? resumeWords(before, last) : '';
+    return <span><a href={`/trials/${t.id}/timeline`}>run {t.runId}</a>{words && <> (<Said text={words} max={240} />)</>}</span>;
+}
+
 async function kill(t: Trial): Promise<void> {
     if (await ask({ title: `Kill trial ${t.id}?`, text: 'It ends at once, without saving. Other trials of the experiment go on.', action: 'Kill', danger: true }))
         await attempt(() => post(`/trials/${t.id}/kill`), `Trial ${t.id} was killed.`);
@@ -88,7 +98,7 @@ function Head({ about, of }: TrialProps) {
         <div class="head">
             <div class="tools">
                 <h1 id="title">trial {t.id}</h1>
-                <State state={t.state} />
+                <State state={trialState(t.state, t.runId)} />
                 {t.runnerState && !hasEnded(t.state) && <span class="quiet"><Said text={t.runnerState} max={40} /></span>}
                 <span class="quiet">of <a href={`/experiments/${e.id}`}>{e.id} <Said text={e.name} max={80} /></a></span>
                 <span class="end">
@@ -100,7 +110,7 @@ function Head({ about, of }: TrialProps) {
                 {t.searcherMetricValue !== null && <span>best <Said text={e.searcherMetric} max={40} /> <b class="num">{formatNumber(t.searcherMetricValue)}</b></span>}
                 <span class="num">{formatCount(t.totalBatchesProcessed)} batches</span>
                 <span>started <Ago time={parseTime(t.startTime)} />, {t.endTime ? 'took' : 'runs for'} {formatDuration(took)}</span>
-                {t.runId > 1 && <span>run {t.runId}{t.restarts > 0 && `, restarted ${t.restarts} times after failures`}</span>}
+                {t.runId > 1 && <RunFact trial={t} />}
                 <span>seed <span class="num">{t.seed}</span></span>
                 {t.reason && <span class={t.state === 'STATE_ERROR' ? 'reason' : ''}><Said text={t.reason} max={300} /></span>}
             </div>

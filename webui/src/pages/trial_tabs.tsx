@@ -10,7 +10,6 @@ import { sortMetrics } from '../charts/loader.ts';
 import { Gantt } from '../charts/gantt.tsx';
 import { runTimes, type Run } from '../charts/runs.ts';
 import { MetricChart, type TrialBook } from '../charts/metricchart.tsx';
-import { ink } from '../charts/palette.ts';
 import type { Scene } from '../charts/plot.ts';
 import { settings, setZoom } from '../charts/settings.ts';
 import { Await, Empty } from '../parts/status.tsx';
@@ -50,7 +49,7 @@ export function MetricsTab(props: TrialProps) {
                     {metrics.map((m) => (
                         <MetricChart key={`${m.group}.${m.name}`} sources={[{ path: '/series', topics: [`trial:${t.id}`, `metrics:${t.experimentId}`], trials: String(t.id) }]} metric={m} book={book} hot={hot} />
                     ))}
-                    {!metrics.length && <figure class="chart waiting"><p class="quiet">No metric was reported yet.</p></figure>}
+                    {!metrics.length && <p class="quiet">No metric was reported yet.</p>}
                 </div>
                 <section class="part">
                     <h2>Hyperparameters</h2>
@@ -158,7 +157,7 @@ export function ResourcesTab({ about }: TrialProps) {
                 {(s) => (s.t.length ? (
                     <div class="charts">
                         {RESOURCES.filter(([key]) => s[key]?.some((v) => Number.isFinite(v))).map(([key, title, bytes]) => (
-                            <ResourceChart key={key} title={title} samples={s} values={s[key]!} bytes={bytes} />
+                            <ResourceChart key={key} title={title} samples={s} values={s[key]!} bytes={bytes} start={parseTime(t.startTime)} />
                         ))}
                     </div>
                 ) : <Empty><p>Nothing was measured: samples are taken while a trial runs.</p></Empty>)}
@@ -167,11 +166,11 @@ export function ResourcesTab({ about }: TrialProps) {
     );
 }
 
-function ResourceChart({ title, samples, values, bytes }: { title: string; samples: Samples; values: number[]; bytes: boolean }) {
+function ResourceChart({ title, samples, values, bytes, start }: { title: string; samples: Samples; values: number[]; bytes: boolean; start: number }) {
     const hot = useSignal<number | null>(null), data = useSignal<Line | null>(null);
-    data.value = useMemo(() => ({ id: 1, label: title, x: samples.t.map((ms) => ms / 1000), y: values, low: null, high: null }), [samples]);
+    data.value = useMemo(() => ({ id: 1, label: title, x: samples.t.map((ms) => (ms - start) / 1000), y: values, low: null, high: null }), [samples]);
     const scene = useMemo(() => computed((): Scene => ({
-        lines: [data.value!], ghosts: [], ink: () => ink(1), hot: null, x: settings.value.zoom, axis: 'clock', log: false, bands: false, bytes,
+        lines: [data.value!], ghosts: [], number: () => 1, hot: null, x: settings.value.zoom, axis: 'wall', log: false, bands: false, bytes,
     })), []);
     return <Chart title={title} scene={scene} hot={hot} nameOf={() => title} onZoom={setZoom} detailOf={() => formatTime(samples.t.at(-1) ?? NaN)} />;
 }

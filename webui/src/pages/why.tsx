@@ -5,6 +5,7 @@ import type { LogLine, Trial } from '../api/types.ts';
 import { Coloured } from '../log/ansi.tsx';
 import { Await } from '../parts/status.tsx';
 import { Said } from '../parts/text.tsx';
+import { plural } from '../text/format.ts';
 import { useResource } from '../state/resource.ts';
 import type { ExperimentView } from '../state/experiment.ts';
 
@@ -18,9 +19,9 @@ interface Ended {
 async function lastWords(id: number, abort: AbortSignal): Promise<Ended> {
     const [{ trial }, { logs }] = await Promise.all([
         get<{ trial: Trial }>(`/trials/${id}`, {}, abort),
-        get<{ logs: LogLine[] }>(`/trials/${id}/logs`, { limit: LINES, orderBy: 'ORDER_BY_DESC' }, abort),
+        get<{ logs: LogLine[] }>(`/trials/${id}/logs`, { limit: 2 * LINES, orderBy: 'ORDER_BY_DESC' }, abort),
     ]);
-    return { trial, lines: logs.reverse() };
+    return { trial, lines: logs.filter((l) => l.rankId !== null).slice(0, LINES).reverse() }; // others are the master's
 }
 
 export function Why({ view, reason }: { view: ExperimentView; reason: string | null }) {
@@ -36,8 +37,8 @@ export function Why({ view, reason }: { view: ExperimentView; reason: string | n
                 <Await of={ended} lines={4}>
                     {(list) => list.map(({ trial, lines }) => (
                         <div key={trial.id}>
-                            <p><a href={`/trials/${trial.id}/logs`}>Trial {trial.id}</a>{trial.restarts > 0 && `, restarted ${trial.restarts} times`}{trial.reason && <>: <Said text={trial.reason} max={1000} /></>}</p>
-                            <pre class="lines">{lines.map((l) => <div key={l.id}><Coloured text={l.log ?? ''} /></div>)}</pre>
+                            <p><a href={`/trials/${trial.id}/logs`}>Trial {trial.id}</a>{trial.restarts > 0 && `, restarted ${plural(trial.restarts, 'time')}`}{trial.reason && trial.reason !== reason ? <>: <Said text={trial.reason} max={1000} /></> : ' printed last:'}</p>
+                            <pre class="lines">{lines.length ? lines.map((l) => <div key={l.id}><Coloured text={l.log ?? ''} /></div>) : <span class="quiet">nothing</span>}</pre>
                         </div>
                     ))}
                 </Await>

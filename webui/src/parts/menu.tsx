@@ -1,6 +1,6 @@
 // Unit menu.tsx: a button that opens a list of things to do or to choose. Arrows move, Escape closes.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { useSignal } from '@preact/signals';
 import { Said } from './text.tsx';
 
@@ -28,11 +28,26 @@ function focusItem(list: HTMLElement | null, step: number, from?: Element | null
     all[(at + step + all.length) % all.length]?.focus();
 }
 
+// Above everything, so that no box that scrolls cuts it off; below its button, or over it if there is more room.
+function showAbove(list: HTMLElement, button: HTMLElement, side: 'left' | 'right'): void {
+    list.showPopover?.();
+    const at = button.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = list;
+    const below = innerHeight - at.bottom, left = side === 'right' ? at.right - width : at.left;
+    list.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
+    list.style.top = `${height + 6 <= below || below >= at.top ? at.bottom + 2 : Math.max(4, at.top - height - 2)}px`;
+    list.style.maxHeight = `${Math.max(80, Math.max(below, at.top) - 12)}px`;
+}
+
 export function Menu({ label, children, items, side = 'left', plain, id }: MenuProps) {
     const open = useSignal(false);
     const root = useRef<HTMLSpanElement>(null), list = useRef<HTMLDivElement>(null), button = useRef<HTMLButtonElement>(null);
-    useEffect(() => {
-        if (open.value) focusItem(list.current, 1);
+    useLayoutEffect(() => {
+        if (!open.value) return undefined;
+        const shut = (): void => { open.value = false; };
+        showAbove(list.current!, button.current!, side);
+        focusItem(list.current, 1);
+        addEventListener('resize', shut);
+        return () => removeEventListener('resize', shut);
     }, [open.value]);
     const close = (): void => {
         open.value = false;
@@ -60,7 +75,7 @@ export function Menu({ label, children, items, side = 'left', plain, id }: MenuP
                 {children ?? <>{label} <span aria-hidden="true" class="caret">▾</span></>}
             </button>
             {open.value && (
-                <div class="items" data-side={side} role="menu" aria-label={label} ref={list} onKeyDown={onKey}>
+                <div class="items" popover="manual" role="menu" aria-label={label} ref={list} onKeyDown={onKey}>
                     {items.map((item) => <MenuItem key={item.label} item={item} choose={choose} />)}
                     {!items.length && <div class="quiet">nothing to choose</div>}
                 </div>

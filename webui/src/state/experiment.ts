@@ -9,6 +9,7 @@ import type { Metric } from '../charts/loader.ts';
 import type { TrialClock } from '../charts/curve.ts';
 import { runTimes, type Run } from '../charts/runs.ts';
 import { formatValue } from '../text/format.ts';
+import { joinList } from '../text/list.ts';
 import { useResource, type Resource } from './resource.ts';
 import { listParam, param } from './route.ts';
 import { groupNames, HPARAM, Trials, type TrialsAnswer } from './trials.ts';
@@ -17,7 +18,8 @@ export interface ExperimentAnswer {
     experiment: Experiment;
     config: Record<string, unknown>;
     warnings: { message?: string; line?: number }[] | string[];
-    waiting?: string;
+    waiting?: string; // why trials of it have no slots
+    allocatedSlots?: number; // that others of its trials have then
 }
 
 export interface ExperimentView {
@@ -38,7 +40,7 @@ export function useExperiment(id: number): ExperimentView {
     const trials = useMemo(() => new Trials(), [id]);
     const hot = useSignal<number | null>(null);
     const about = useResource(`e${id}`, (abort) => get<ExperimentAnswer>(`/experiments/${id}`, {}, abort));
-    const metrics = listParam(param('cols').value).filter((c) => c.includes(':')).join();
+    const metrics = joinList(listParam('cols').filter((c) => c.includes(':')));
     const table = useResource(`t${id}/${metrics}`, async (abort) => {
         const answer = await get<TrialsAnswer>(`/experiments/${id}/trialsTable`, { limit: -1, metrics }, abort);
         trials.read(answer);

@@ -1,6 +1,7 @@
 // Unit route.ts: the address bar is the state. Pages read it through signals and change it with navigate() and
 // setParams(); whatever can be linked is in it.
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
+import { splitList } from '../text/list.ts';
 
 const here = () => new URL(location.href);
 
@@ -50,6 +51,4 @@ export function setParams(changes: Params, how: 'push' | 'replace' = 'replace'):
     navigate(withParams(url.value, changes), how);
 }
 
-export function listParam(text: string): string[] {
-    return text ? text.split(',').filter(Boolean) : [];
-}
+export const listParam = (name: string): string[] => splitList(param(name).value);

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { call, get, known } from '../api/client.ts';
 import { startStream } from '../api/stream.ts';
 import type { User } from '../api/types.ts';
+import { loadTheRest } from '../parts/lazy.tsx';
 
 export const me = signal<User | undefined>(undefined);
 export const users = signal<ReadonlyMap<number, string>>(new Map());
@@ -12,6 +13,8 @@ export async function loadSession(): Promise<void> {
     known.value = true;
     me.value = answer.user;
     void loadUsers();
+    addEventListener('load', loadTheRest, { once: true });
+    if (document.readyState === 'complete') loadTheRest();
 }
 
 export async function loadUsers(): Promise<void> {

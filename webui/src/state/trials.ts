@@ -32,6 +32,8 @@ function columnsOf(t: Trial): Map<string, unknown> {
     return out;
 }
 
+export const trialState = (state: string, runId: number): string => (state === 'STATE_ACTIVE' && runId === 0 ? 'STATE_QUEUED' : state);
+
 export class Trials {
     readonly version = signal(0);
     private columns = new Map<string, unknown[]>();
@@ -76,6 +78,11 @@ export class Trials {
 
     text(name: string, row: number): string {
         return String(this.value(name, row) ?? '');
+    }
+
+    // As it is shown: one that has never run waits for its slots.
+    stateAt(row: number): string {
+        return trialState(this.text('state', row), this.number('runId', row));
     }
 
     rowOf(id: number): number | undefined {

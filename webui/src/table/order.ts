@@ -31,12 +31,21 @@ export interface Brush {
     values: string[] | null;
 }
 
+// An address that somebody has changed by hand may be anything.
+function decode(text: string): string {
+    try {
+        return decodeURIComponent(text);
+    } catch {
+        return text;
+    }
+}
+
 export function parseBrushes(text: string): Brush[] {
     return text.split(',').flatMap((part): Brush[] => {
         const [name = '', rule] = part.split(':');
         if (!name || rule === undefined) return [];
-        const column = decodeURIComponent(name), range = rule.split(';');
-        if (range.length === 1) return [{ column, low: -Infinity, high: Infinity, values: rule.split('|').map(decodeURIComponent) }];
+        const column = decode(name), range = rule.split(';');
+        if (range.length === 1) return [{ column, low: -Infinity, high: Infinity, values: rule.split('|').map(decode) }];
         const [low, high] = range;
         return [{ column, low: low ? Number(low) : -Infinity, high: high ? Number(high) : Infinity, values: null }];
     });

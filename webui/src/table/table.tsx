@@ -89,7 +89,7 @@ export function Table<R>(props: TableProps<R>) {
                     {props.onSelect && <col style={{ width: '32px' }} />}
                     {shown.map((c) => <col key={c.key} style={c.grow ? undefined : { width: `${widthOf(c, narrow.value)}px` }} />)}
                 </colgroup>
-                <Head {...props} columns={shown} />
+                <Head {...props} columns={shown} narrow={narrow.value} />
                 <Body {...props} columns={shown} range={range.value} active={active} />
             </table>
             {source.total === 0 && props.children}
@@ -97,7 +97,10 @@ export function Table<R>(props: TableProps<R>) {
     );
 }
 
-function Head<R>({ columns, sort, onSort, onSelect, selected, source, keyOf }: TableProps<R>) {
+// On small screens some columns have only room for a sign.
+const isSign = <R,>(c: Column<R>): boolean => !!c.small && c.small < 40;
+
+function Head<R>({ columns, sort, onSort, onSelect, selected, source, keyOf, narrow }: TableProps<R> & { narrow: boolean }) {
     const all = (): void => {
         const keys = new Set<RowKey>();
         if (!selected?.size)
@@ -111,7 +114,10 @@ function Head<R>({ columns, sort, onSort, onSelect, selected, source, keyOf }: T
         <thead>
             <tr aria-rowindex={1}>
                 {onSelect && (
-                    <th class="pick"><input type="checkbox" aria-label="Select all" checked={!!selected?.size} onChange={all} /></th>
+                    <th class="pick">
+                        <input type="checkbox" aria-label={selected?.size ? 'Select none' : 'Select all'} checked={!!selected?.size && selected.size >= source.total}
+                               indeterminate={!!selected?.size && selected.size < source.total} onChange={all} />
+                    </th>
                 )}
                 {columns.map((c) => {
                     const by = sort?.by === c.key ? sort : undefined;
@@ -120,9 +126,9 @@ function Head<R>({ columns, sort, onSort, onSelect, selected, source, keyOf }: T
                             aria-sort={by ? (by.down ? 'descending' : 'ascending') : undefined}>
                             {c.sorts && onSort ? (
                                 <button type="button" class="plain" onClick={() => onSort({ by: c.key, down: by ? !by.down : false })}>
-                                    <bdi>{c.title}</bdi><span aria-hidden="true" class="caret">{by ? (by.down ? '▾' : '▴') : ''}</span>
+                                    <bdi class={narrow && isSign(c) ? 'unseen' : undefined}>{c.title}</bdi><span aria-hidden="true" class="caret">{by ? (by.down ? '▾' : '▴') : ''}</span>
                                 </button>
-                            ) : <bdi>{c.title}</bdi>}
+                            ) : <bdi class={narrow && isSign(c) ? 'unseen' : undefined}>{c.title}</bdi>}
                         </th>
                     );
                 })}

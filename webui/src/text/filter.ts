@@ -21,3 +21,6 @@ export function parseFilter(text: string): Filter {
     });
     return { words: words.replace(/\s+/g, ' ').trim(), bounds };
 }
+
+// A text in small letters is found in capitals, too.
+export const isAnyCase = (text: string): boolean => text === text.toLowerCase();

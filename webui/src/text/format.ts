@@ -14,6 +14,11 @@ export function formatCount(n: number): string {
     return Number.isFinite(n) ? (n < 0 ? '−' : '') + separate(String(Math.abs(Math.round(n)))) : '–';
 }
 
+// "1 trial", "12 trials"
+export function plural(n: number, word: string): string {
+    return `${formatCount(n)} ${word}${n === 1 ? '' : 's'}`;
+}
+
 // Of what is measured: four significant digits.
 export function formatNumber(x: unknown): string {
     if (x === null || x === undefined || x === '') return '–';

@@ -36,10 +36,10 @@ export class Visitor {
     }
 
     // A page at this path, logged in with a one-time code as "det open" does it.
-    async open(path) {
+    async open(path, url = this.master.url) {
         const page = await this.page();
         const { code } = await this.master.post('auth/codes');
-        await page.goto(`${this.master.url}/login#code=${code}&next=${encodeURIComponent(path)}`);
+        await page.goto(`${url}/login#code=${code}&next=${encodeURIComponent(path)}`);
         await page.waitForURL((u) => u.pathname + u.search === path);
         return page;
     }

@@ -25,6 +25,7 @@ while True:
         loss = base + 2 * math.exp(-i / 40) + random.gauss(0, 0.02)
         report('training', i, loss=loss)
         if i % 10 == 0:
+            call('POST', '/trials/%s/progress' % trial, {'progress': i})
             error = base + 0.8 * math.exp(-i / 60)
             report('validation', i, error=error)
             print('batch %d: loss %.4f \\x1b[32merror %.4f\\x1b[0m' % (i, loss, error), flush=True)

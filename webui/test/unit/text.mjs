@@ -84,3 +84,34 @@ test('events are taken apart wherever they are cut', () => {
         assert.equal(parser.lastId, '8');
     }
 });
+
+const { joinList, splitList, toggleItem } = await load('text/list.ts');
+const { parseBlocks, parseSpans } = await load('text/markdown.ts');
+
+test('lists are one text, whatever is in them', () => {
+    for (const items of [[], ['a'], ['a', 'b'], ['a,b', 'c'], ['\\', ',', '\\,', 'x\\'], ['ü:;|']]) assert.deepEqual(splitList(joinList(items)), items);
+    assert.deepEqual(splitList('a,,b,'), ['a', 'b']);
+    assert.equal(joinList([1, 2]), '1,2');
+    assert.deepEqual(toggleItem(['a'], 'b'), ['a', 'b']);
+    assert.deepEqual(toggleItem(['a', 'b'], 'a'), ['b']);
+});
+
+test('notes: blocks of Markdown', () => {
+    const blocks = parseBlocks('# Head\ntext\nmore\n\n- one\n- two\n1. first\n> said\n```\n# no head\n\n  x\n```\nend');
+    assert.deepEqual(blocks, [
+        { kind: 'heading', lines: ['Head'] }, { kind: 'text', lines: ['text', 'more'] }, { kind: 'list', lines: ['one', 'two'] },
+        { kind: 'numbers', lines: ['first'] }, { kind: 'quote', lines: ['said'] }, { kind: 'code', lines: ['# no head', '', '  x'] }, { kind: 'text', lines: ['end'] },
+    ]);
+    assert.deepEqual(parseBlocks(''), []);
+});
+
+test('notes: spans of Markdown; only the web is linked to', () => {
+    const kinds = (text) => parseSpans(text).map((s) => `${s.kind}:${s.text}${s.url ? `>${s.url}` : ''}`);
+    assert.deepEqual(kinds('a **b** *c* `d*e*`'), ['text:a ', 'strong:b', 'text: ', 'em:c', 'text: ', 'code:d*e*']);
+    assert.deepEqual(kinds('see https://a.b/c?d=1.'), ['text:see ', 'link:https://a.b/c?d=1>https://a.b/c?d=1', 'text:.']);
+    assert.deepEqual(kinds('[x](https://a.b)'), ['link:x>https://a.b']);
+    for (const bad of ['[x](javascript:alert(1))', '[x](data:text/html,y)', '[x](//evil)', 'javascript:alert(1)', '<a href=x>']) assert.ok(!kinds(bad).some((k) => k.startsWith('link')), bad);
+    assert.deepEqual(kinds('2 * 3 * 4'), ['text:2 * 3 * 4']);
+    const long = '*'.repeat(50_000);
+    assert.equal(parseSpans(long).map((s) => s.text).join('').length <= 50_000, true);
+});
