@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same networks with det and with torch, in turn, and prints a table and one line of JSON.
 
-compare.py BUILD [--rounds N] [--seconds S] [--threads T] [WORKLOAD ...]
+compare.py BUILD [--rounds N] [--seconds S] [--threads T] [--record] [WORKLOAD ...]
 
 torch runs at its best: several settings (allocator, BLAS kernels, memory format) are tried first and the fastest of those
 with which it runs is kept for the comparison. Both sides then run alternately in processes of their own. The ratio is the
@@ -14,12 +14,13 @@ import argparse
 import glob
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import history
 
 HERE = Path(__file__).resolve().parent
 # name, bf16, ratio to reach
@@ -114,6 +115,7 @@ def main():
     p.add_argument('--rounds', type=int, default=5)
     p.add_argument('--seconds', type=float, default=1.5)
     p.add_argument('--threads', type=int, default=2)
+    p.add_argument('--record', action='store_true', help='append the ratios to history.csv')
     a = p.parse_intermixed_args()
     results = []
     print(f'{"workload":14s} {"det/s":>12s} {"torch/s":>12s} {"ratio":>8s} {"rounds":>13s} {"goal":>6s} {"det MB":>7s} {"torch MB":>8s} '
@@ -127,10 +129,9 @@ def main():
         spread = f'{r["lowest"]:.2f} .. {r["highest"]:.2f}'
         print(f'{row:14s} {r["det"]:12.1f} {r["torch"]:12.1f} {r["ratio"]:7.2f}x {spread:>13s} '
               f'{goal:5g}x {r["det_mb"]:7.0f} {r["torch_mb"]:8.0f} {r["start_ms"]:6.1f} ms {r["first_step_ms"]:6.1f} ms  {r["torch_setting"]}', flush=True)
-    commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, cwd=HERE).stdout.strip()
-    model = next((line.split(':')[1].strip() for line in Path('/proc/cpuinfo').read_text().splitlines()
-                  if line.startswith('model name')), platform.machine())
-    print(json.dumps({'bench': 'engine', 'commit': commit, 'cpu': model, 'threads': a.threads, 'results': results}))
+    if a.record:
+        history.record({f'ratio {r["workload"]}{"-bf16" * r["bf16"]}': r['ratio'] for r in results})
+    print(json.dumps({'bench': 'engine', 'commit': history.commit(), 'cpu': history.processor(), 'threads': a.threads, 'results': results}))
 
 
 main()

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     det_err err;
     if (argc != 4 && argc != 6) fail("usage: fill DATABASE EXPERIMENT TRIALS [REPORTS LINES]");
     int64_t experiment = number(argv[2]), n_trials = number(argv[3]);
-    if (db_open(argv[1], &db, &err)) fail(err.msg);
+    if (db_open(argv[1], NULL, &db, &err)) fail(err.msg);
     if (argc == 6) fill_trials(db, n_trials, number(argv[4]), add_report);
     if (argc == 6) fill_trials(db, n_trials, number(argv[5]), add_line);
     fill(db, experiment, n_trials, add_trial);

@@ -1,4 +1,4 @@
-// Program bench-loop: trains one of the examples for a number of batches; loop_cost.py counts the
+// Program bench-loop: trains one of the examples for a number of batches; instructions.py counts the
 // instructions.
 //   bench-loop onevar|mnist BATCHES [CONFIG]
 #include <det/det.h>

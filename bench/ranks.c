@@ -2,7 +2,7 @@
 //   bench-ranks [BATCHES]
 // First the time of a barrier and of sums over two ranks; then the network of the MNIST example,
 // with made-up digits, trained by one rank with two threads and by two ranks with one thread each.
-#include "det/trainer.h"
+#include "det/det.h"
 #include "dist/dist.h"
 #include "support/models.h"
 #include "sys/clock.h"

@@ -3,7 +3,7 @@
 // Both train the network of the MNIST example with the same loader and report the same loss, in
 // turn; each round takes BATCHES batches. Prints one line of JSON with the medians. Times are those
 // of the processor, so that other programs on the machine matter less.
-#include "det/trainer.h"
+#include "det/det.h"
 #include "support/models.h"
 #include <stdio.h>
 #include <stdlib.h>

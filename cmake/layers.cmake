@@ -69,37 +69,43 @@ function(det_hot)
   endif()
 endfunction()
 
-# libdet.so and libdet.a from the given layers. Everything is compiled hidden; only DET_API shows. The
-# archive holds one object whose hidden names were made local, so they cannot clash with a user's.
-function(det_library)
-  set_property(GLOBAL PROPERTY det_library_layers ${ARGN})
-  set(archives "")
+# det_library(name LAYERS ... [PARTS ...]): lib<name>.so and lib<name>.a: all of the LAYERS, and of the PARTS
+# what these need. Everything is compiled hidden; only DET_API shows. The archive holds one object whose
+# hidden names were made local, so they cannot clash with a user's.
+function(det_library name)
+  cmake_parse_arguments(L "" "" "LAYERS;PARTS" ${ARGN})
+  set_property(GLOBAL PROPERTY det_library_layers_${name} ${L_LAYERS})
+  list(TRANSFORM L_LAYERS REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE whole)
+  list(TRANSFORM L_PARTS REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE parts)
+  set(archives -Wl,--whole-archive ${whole} -Wl,--no-whole-archive ${parts})
   set(libs "")
-  foreach(layer ${ARGN})
-    list(APPEND archives $<TARGET_FILE:${layer}>)
+  foreach(layer ${L_LAYERS})
     get_property(layer_libs GLOBAL PROPERTY det_libs_${layer})
     list(APPEND libs ${layer_libs})
   endforeach()
   list(REMOVE_DUPLICATES libs)
+  list(TRANSFORM libs REPLACE "PkgConfig::" "" OUTPUT_VARIABLE requires)
+  set_property(GLOBAL PROPERTY det_library_requires_${name} ${requires}) # of pkg-config, to link statically
 
-  file(WRITE ${PROJECT_BINARY_DIR}/libdet.c "// libdet is made of its layers.\n")
-  add_library(det_shared SHARED ${PROJECT_BINARY_DIR}/libdet.c)
-  set_target_properties(det_shared PROPERTIES OUTPUT_NAME det SOVERSION 0 VERSION ${PROJECT_VERSION})
-  target_link_libraries(det_shared PRIVATE -Wl,--whole-archive ${archives} -Wl,--no-whole-archive
-                        ${libs} Threads::Threads m ${CMAKE_DL_LIBS} -Wl,--no-undefined)
-  target_include_directories(det_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
-  add_dependencies(det_shared ${ARGN})
+  file(WRITE ${PROJECT_BINARY_DIR}/lib${name}.c "// lib${name} is made of its layers.\n")
+  add_library(${name}_shared SHARED ${PROJECT_BINARY_DIR}/lib${name}.c)
+  set_target_properties(${name}_shared PROPERTIES OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  target_link_libraries(${name}_shared PRIVATE ${archives} ${libs} Threads::Threads m ${CMAKE_DL_LIBS} -Wl,--no-undefined)
+  target_include_directories(${name}_shared INTERFACE ${PROJECT_SOURCE_DIR}/include)
+  add_dependencies(${name}_shared ${L_LAYERS} ${L_PARTS})
 
-  set(out ${PROJECT_BINARY_DIR}/libdet.a)
+  set(out ${PROJECT_BINARY_DIR}/lib${name}.a)
   set(lto "")
   if(DET_LTO)
     set(lto -flto=auto -flinker-output=nolto-rel)
   endif()
   add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${lto} -Wl,--whole-archive ${archives} -o libdet.o
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden libdet.o
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib ${lto} ${archives} -o lib${name}.o
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden lib${name}.o
     COMMAND ${CMAKE_COMMAND} -E rm -f ${out}
-    COMMAND ${CMAKE_AR} rcs ${out} libdet.o
-    DEPENDS ${ARGN} WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
-  add_custom_target(det_static ALL DEPENDS ${out})
+    COMMAND ${CMAKE_AR} rcs ${out} lib${name}.o
+    DEPENDS ${L_LAYERS} ${L_PARTS} WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
+  add_custom_target(${name}_static ALL DEPENDS ${out})
+  set_property(GLOBAL APPEND PROPERTY det_libraries ${name})
 endfunction()

@@ -3,19 +3,25 @@
 # One program from each tests/unit/test_<layer>*.c that links the whole layer and its USES, and nothing
 # more: a call to a forbidden layer does not link.
 function(det_unit_tests layer)
-  get_property(loads GLOBAL PROPERTY det_loads_${layer})
   file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/test_${layer}.c
        ${PROJECT_SOURCE_DIR}/tests/unit/test_${layer}_*.c)
   foreach(source ${tests})
     get_filename_component(test ${source} NAME_WE)
-    add_executable(${test} ${source})
-    target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${test} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${layer}> PkgConfig::cmocka)
-    foreach(lib ${loads}) # a test may make with it what the layer has to read
-      target_link_libraries(${test} PRIVATE PkgConfig::${lib})
-    endforeach()
-    det_test(${test} LABEL unit TIMEOUT 300 FOLDER ${PROJECT_SOURCE_DIR} COMMAND ${test})
+    det_unit_test(${test} LAYER ${layer} SOURCES ${source})
   endforeach()
+endfunction()
+
+# det_unit_test(name LAYER layer SOURCES ...): one of them.
+function(det_unit_test test)
+  cmake_parse_arguments(U "" "LAYER" "SOURCES" ${ARGN})
+  get_property(loads GLOBAL PROPERTY det_loads_${U_LAYER})
+  add_executable(${test} ${U_SOURCES})
+  target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${test} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${U_LAYER}> PkgConfig::cmocka)
+  foreach(lib ${loads}) # a test may make with it what the layer has to read
+    target_link_libraries(${test} PRIVATE PkgConfig::${lib})
+  endforeach()
+  det_test(${test} LABEL unit TIMEOUT 300 FOLDER ${PROJECT_SOURCE_DIR} COMMAND ${test})
 endfunction()
 
 # det_test(name LABEL unit|e2e|parity|fuzz|long TIMEOUT seconds COMMAND ... [ENV NAME=VALUE ...]
@@ -91,4 +97,19 @@ function(det_fuzz name)
     target_link_libraries(${program} PRIVATE sys)
     det_test(${program} LABEL fuzz TIMEOUT 300 COMMAND ${program} ${folder}/corpus/${name})
   endif()
+endfunction()
+
+# det_python_test(name LABEL label TIMEOUT seconds ARGS ...): pytest of python/tests with both versions of torch that are supported:
+# Debian's, and the one of scripts/python-env.
+function(det_python_test name)
+  cmake_parse_arguments(P "" "LABEL;TIMEOUT" "ARGS" ${ARGN})
+  foreach(version debian today)
+    set(python /usr/bin/python3)
+    if(version STREQUAL "today")
+      set(python ${PROJECT_SOURCE_DIR}/scripts/python-env-run)
+    endif()
+    det_test(${name}_${version} LABEL ${P_LABEL} TIMEOUT ${P_TIMEOUT} FOLDER ${PROJECT_SOURCE_DIR}
+             ENV PYTHONPATH=${PROJECT_BINARY_DIR}/python OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+             COMMAND ${python} -m pytest -c python/pyproject.toml --rootdir python ${P_ARGS})
+  endforeach()
 endfunction()
