@@ -27,10 +27,6 @@
 
 #include "det/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // A list of numbers, as two arguments.
 #define DET_REALS(...) \
     (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
@@ -199,7 +195,3 @@ DET_API det_tensor *det_batch_get(const det_value *batch, const char *key);
 // Samples in a batch: the size of the first dim of the first tensor in the tree. Negative code if
 // none.
 DET_API int64_t det_batch_length(const det_value *batch, det_err *err);
-
-#ifdef __cplusplus
-}
-#endif

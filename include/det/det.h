@@ -14,3 +14,4 @@
 #include "det/trainer.h"
 #include "det/trial.h"
 #include "det/value.h"
+#include "det/version.h"

@@ -5,10 +5,6 @@
 // struct: reporting a failure never allocates, so it works when memory is what is missing.
 #pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #if defined(__GNUC__)
 #define DET_API __attribute__((visibility("default")))
 #define DET_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -89,7 +85,3 @@ DET_API int det_ok(det_err *err);
 DET_API const char *det_err_name(int code);
 DET_API const char *det_err_text(int code);
 DET_API int det_err_http(int code);
-
-#ifdef __cplusplus
-}
-#endif

@@ -10,10 +10,6 @@
 
 #include "det/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // torch.save / torch.load: nested dicts, lists and tuples of plain values and tensors.
 //
 // Tensors that share memory share it after loading as well. All are loaded into memory, whatever
@@ -35,7 +31,3 @@ DET_API det_value *det_safetensors_load(const char *path, det_value **metadata, 
 // reference, the caller's (det_unref).
 DET_API int det_npy_save(const char *path, det_tensor *t, det_err *err);
 DET_API det_tensor *det_npy_load(const char *path, det_err *err);
-
-#ifdef __cplusplus
-}
-#endif

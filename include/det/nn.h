@@ -14,10 +14,6 @@
 
 #include "det/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // --- making a module of one's own
 //
 //     struct block { det_module *norm, *fc; };
@@ -234,7 +230,3 @@ DET_API void det_init_xavier_normal(det_tensor *t, double gain);
 DET_API void det_init_kaiming_uniform(det_tensor *t, double a); // fan in, leaky relu of slope a
 DET_API void det_init_kaiming_normal(det_tensor *t, double a);
 DET_API void det_init_orthogonal(det_tensor *t, double gain);
-
-#ifdef __cplusplus
-}
-#endif

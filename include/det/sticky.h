@@ -10,17 +10,9 @@
 
 #include "det/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 // Finishes pending work and returns 0, or the code of the first failure since the last det_check,
 // filling err and clearing the state so that the next step starts clean.
 DET_API int det_check(det_err *err);
 
 // Puts a failure of the user's own into the sticky state (kept only if it is the first).
 DET_API void det_raise(int code, const char *fmt, ...) DET_PRINTF(2, 3);
-
-#ifdef __cplusplus
-}
-#endif

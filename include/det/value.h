@@ -13,10 +13,6 @@
 
 #include "det/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct det_value det_value;
 
 typedef enum det_kind {
@@ -70,7 +66,3 @@ DET_API int det_value_as_bool(const det_value *v, bool *out, det_err *err);
 DET_API int det_value_as_int(const det_value *v, int64_t *out, det_err *err);
 DET_API int det_value_as_float(const det_value *v, double *out, det_err *err);
 DET_API int det_value_as_str(const det_value *v, const char **out, det_err *err);
-
-#ifdef __cplusplus
-}
-#endif
