@@ -13,6 +13,7 @@ struct diag {
     struct doc_pos pos;
     const char *path; // "searcher.max_trials"; NULL when the text itself is wrong
     const char *text; // "must be at least 1, found 0"
+    bool missing;     // nothing is there: texts that others complete may leave it to them
     struct diag *next;
 };
 

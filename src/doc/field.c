@@ -70,6 +70,16 @@ void field_error(struct field_ctx *ctx, const struct doc *value, const char *fmt
     va_end(args);
 }
 
+void field_missing(struct field_ctx *ctx, const struct doc *map, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    report(ctx, DIAG_ERROR, map, fmt, args);
+    if (ctx->diags->n_errors <= DIAG_MAX) ctx->diags->last->missing = true;
+    ctx->n_wrong++;
+    va_end(args);
+}
+
 void field_warn(struct field_ctx *ctx, const struct doc *value, const char *fmt, ...)
 {
     va_list args;

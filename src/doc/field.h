@@ -1,6 +1,7 @@
 // doc/field.h: field tables: the rows from which documents are checked, become structs, and are
 // documented.
-//   field_normalize  field_merge  field_read  field_write  field_find  field_error  field_warn
+//   field_normalize  field_merge  field_read  field_write  field_find  field_error  field_missing
+//   field_warn
 //
 // A table describes one struct, a row one member. What a user wrote goes through
 //
@@ -170,6 +171,8 @@ const struct field *field_find_row(const struct field *rows, size_t n, struct st
 // Reports at value's place (which may be NULL: no place), with the current path; hooks use these.
 void field_error(struct field_ctx *ctx, const struct doc *value, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+void field_missing(struct field_ctx *ctx, const struct doc *map, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))); // the same, of what should be in the map
 void field_warn(struct field_ctx *ctx, const struct doc *value, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -242,7 +242,7 @@ static void read_row(struct field_ctx *ctx, const struct field *f, const struct 
         return;
     }
     if (!value && f->required) {
-        field_error(ctx, map, "required, but missing");
+        field_missing(ctx, map, "required, but missing");
         return;
     }
     if (value && f->no_effect && !is_default(ctx, f, value)) {
@@ -288,7 +288,7 @@ static const struct field_variant *read_tag(struct field_ctx *ctx, const struct 
     if (value)
         read_enum(ctx, &row, value, out);
     else if (!table->tag_optional)
-        field_error(ctx, map, "required, but missing; one of %s", join(ctx, row.values));
+        field_missing(ctx, map, "required, but missing; one of %s", join(ctx, row.values));
     ctx->path = path.up;
     return ctx->n_wrong == n_wrong ? &table->variants[*out] : NULL;
 }

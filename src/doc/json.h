@@ -1,5 +1,5 @@
 // doc/json.h: JSON text to documents and back, and a writer that needs no document.
-//   json_parse  json_writer: json_init  json_open_map  json_open_list  json_close  json_key
+//   json_parse  json_find_number  json_quoted  json_writer: json_init  json_open_map  json_open_list  json_close  json_key
 //   json_put_*
 //
 //     struct json_writer w;
@@ -28,6 +28,11 @@ struct json_opts {
 // anything after the value are errors. opts may be NULL. On failure NULL, and one error in diags.
 struct doc *json_parse(struct arena *arena, struct str text, const struct json_opts *opts,
                        struct diag_list *diags);
+
+// The number of a map under a key, as json_quoted() writes it; also "NaN" and the infinities. The text
+// is not checked: for one that was written by the functions below. False: there is none.
+bool json_find_number(struct str map, struct str quoted, double *out);
+struct str json_quoted(struct str text, struct arena *a); // "text", in the arena
 
 enum { JSON_WRITER_DEPTH = 256 };
 

@@ -23,13 +23,14 @@
 #include <stddef.h>
 
 // Files that every checkpoint of a trial has.
-#define CKPT_STATE "state-dict.pth"   // weights, optimizers, schedules, callbacks
-#define CKPT_CONFIG "config.json"     // experiment configuration, hyperparameters
-#define CKPT_LOOP "loop.json"         // position and counters
-#define CKPT_METADATA "metadata.json" // the user's
-#define CKPT_CODE "code"              // directory: what was trained with
-#define CKPT_RNG_FORMAT "rng-%d.json" // of each rank
-#define CKPT_MANIFEST "manifest.json" // written by ckpt_commit()
+#define CKPT_STATE "state-dict.pth"          // weights, optimizers, schedules, callbacks
+#define CKPT_CONFIG "config.json"            // experiment configuration, hyperparameters
+#define CKPT_LOOP "loop.json"                // position and counters
+#define CKPT_METADATA "metadata.json"        // the user's
+#define CKPT_ARCHITECTURE "architecture.txt" // the layers of the models, for people
+#define CKPT_CODE "code"                     // directory: what was trained with
+#define CKPT_RNG_FORMAT "rng-%d.json"        // of each rank
+#define CKPT_MANIFEST "manifest.json"        // written by ckpt_commit()
 
 // --- the store: a base directory. Its functions may be called from several threads.
 

@@ -1,8 +1,6 @@
 // Unit clock.c: the clocks of sys/clock.h.
 #include "sys/clock.h"
 
-#include <time.h>
-
 static int64_t clock_read_us(clockid_t id)
 {
     struct timespec t;
@@ -23,4 +21,10 @@ int64_t clock_unix_us(void)
 int64_t clock_thread_us(void)
 {
     return clock_read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
+struct timespec clock_mono_in(int64_t delay_us)
+{
+    int64_t at_us = clock_mono_us() + delay_us;
+    return (struct timespec){.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
 }
