@@ -192,6 +192,15 @@ static int64_t status_of(const struct task_exit *exit)
     }
 }
 
+// What a program printed is for those who may read its log, and a reason is for everybody.
+static const char *explain_exit(struct live_allocation *a)
+{
+    const struct live_experiment *e = a->trial->experiment;
+    const bool is_private = e->row.private || e->master->cfg->private;
+    if (!a->exit.said || !a->exit.why || is_private) return a->exit.why;
+    return arena_printf(&a->arena, "\"%s\", %s", a->exit.said, a->exit.why);
+}
+
 void allocation_exited(struct live_allocation *a)
 {
     const struct task_exit *exit = &a->exit;
@@ -203,7 +212,7 @@ void allocation_exited(struct live_allocation *a)
     };
     a->row.exit = exit_classify(&facts);
     a->row.exit_status = facts.status;
-    a->row.reason = exit->why;
+    a->row.reason = explain_exit(a);
     log_info("allocation %s: %s%s%s", a->row.id, exit_kind_names[a->row.exit],
              exit->why ? ": " : "", exit->why ? exit->why : "");
     finish(a, db_tx_new(a->trial->experiment->master->db));
@@ -214,6 +223,7 @@ static void on_exited(struct live_allocation *a, const struct task_exit *exit)
     a->has_exited = true;
     a->exit = *exit;
     if (exit->why) a->exit.why = arena_strdup(&a->arena, exit->why);
+    if (exit->said) a->exit.said = arena_strdup(&a->arena, exit->said);
     pull_output(a);
 }
 

@@ -36,7 +36,7 @@ static void put_position(struct json_writer *w, const char *key, int number)
         json_put_null(w);
 }
 
-// [{"line": 4, "column": 3, "path": "searcher.max_trials", "message": "must be ..."}]
+// [{"line": 4, "column": 3, "path": "searcher.max_trials", "message": "must be ...", "missing": false}]
 static void put_diags(struct json_writer *w, const char *key, const struct diag_list *diags,
                       enum diag_level level)
 {
@@ -53,6 +53,8 @@ static void put_diags(struct json_writer *w, const char *key, const struct diag_
         json_put_str(w, d->path);
         json_key(w, "message");
         json_put_str(w, d->text);
+        json_key(w, "missing");
+        json_put_bool(w, d->missing);
         if (!is_here) {
             json_key(w, "template");
             json_put_str(w, d->pos.source);

@@ -59,7 +59,7 @@ static int post_code(struct http_request *req, det_err *err)
 // --- making
 
 struct create_body {
-    const char *config, *code, *template_name;
+    const char *config, *code, *template_name, *python;
     int kind;
     bool activate, validate_only;
     struct opt_int parent_id;
@@ -76,6 +76,9 @@ static const struct field create_fields[] = {
     {.name = "config", F(FIELD_STR, config, .required = true, .help = "YAML or JSON.")},
     {.name = "code", F(FIELD_STR, code, .help = "Name of uploaded code.")},
     {.name = "template", F(FIELD_STR, template_name, .help = "Name of a template.")},
+    {.name = "python",
+     F(FIELD_STR, python,
+       .help = "What environment.python is, if the configuration does not say it.")},
     {.name = "type",
      F(FIELD_ENUM, kind, .values = kind_names,
        .help = "A search, or a generic job. Without it, what the parent is; or a search.")},
@@ -197,11 +200,48 @@ static int read_parent(struct http_request *req, struct create_input *in, det_er
     return hidden_fill(req->arena, owns ? &complete : NULL, &in->config, err);
 }
 
+// {"environment": {"python": ...}}: a text, since what is read from one lives as long as the
+// experiment.
+static struct str python_config(struct arena *arena, const char *python)
+{
+    struct buf out = BUF_INIT(1 << 20);
+    struct json_writer w;
+    json_init(&w, &out, 0);
+    json_open_map(&w);
+    json_key(&w, "environment");
+    json_open_map(&w);
+    json_key(&w, "python");
+    json_put_str(&w, python);
+    json_close(&w);
+    json_close(&w);
+    const char *text = arena_strndup(arena, buf_str(&out).ptr, out.len);
+    buf_done(&out);
+    return str_from(text);
+}
+
+// What a template says, and behind it what the caller has without having said it.
+static int read_below(struct http_request *req, struct create_input *in, struct config_text *below,
+                      det_err *err)
+{
+    const struct create_body *body = req->input;
+    struct config_template t;
+    in->below = below;
+    if (body->template_name) {
+        int rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
+        if (rc) return rc;
+        below[in->n_below++] =
+            (struct config_text){.source = body->template_name, .text = str_from(t.config)};
+    }
+    if (body->python)
+        below[in->n_below++] = (struct config_text){
+            .source = "python", .text = python_config(req->arena, body->python)};
+    return 0;
+}
+
 static int read_experiment(struct http_request *req, det_err *err)
 {
     const struct create_body *body = req->input;
-    struct config_text below = {.source = body->template_name};
-    struct config_template t;
+    struct config_text below[2];
     struct made *x = made_new(req);
     x->in = (struct create_input){
         .config = str_from(body->config),
@@ -209,15 +249,8 @@ static int read_experiment(struct http_request *req, det_err *err)
         .kind = body->kind == KIND_GENERIC ? EXPERIMENT_GENERIC : EXPERIMENT_SEARCH,
         .viewer = auth_viewer(req),
     };
-    int rc = 0;
-    if (body->template_name) {
-        rc = db_template_find(req->reader, body->template_name, req->arena, &t, err);
-        if (rc) return rc;
-        below.text = str_from(t.config);
-        x->in.below = &below;
-        x->in.n_below = 1;
-    }
-    rc = read_parent(req, &x->in, err);
+    int rc = read_below(req, &x->in, below, err);
+    if (!rc) rc = read_parent(req, &x->in, err);
     if (rc) return rc;
     rc = draft_new(req->user, req->reader, &x->in, &x->draft, err);
     x->in.below = NULL; // it is part of the configuration now

@@ -157,6 +157,7 @@ static int get_config(struct http_request *req, det_err *err)
 struct waiting {
     struct picture *picture;
     size_t request;
+    int64_t held; // slots that other trials of it have
 };
 
 static void drop_waiting(void *found)
@@ -171,6 +172,8 @@ static void put_waiting(struct json_writer *w, const struct waiting *waiting)
     picture_explain(waiting->picture, waiting->request, &why);
     json_key(w, "waiting");
     json_put_strn(w, buf_str(&why));
+    json_key(w, "allocatedSlots");
+    json_put_int(w, waiting->held);
     buf_done(&why);
 }
 
@@ -199,6 +202,17 @@ static int show_experiment(struct http_request *req, det_err *err)
     return 0;
 }
 
+static int64_t count_held(const struct live_experiment *e)
+{
+    const struct set *all = &e->master->allocations;
+    int64_t n = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct live_allocation *a = all->items[i].value;
+        if (a->trial->experiment == e) n += a->row.slots;
+    }
+    return n;
+}
+
 static int get_experiment(struct http_request *req, det_err *err)
 {
     struct live_experiment *e = live(req);
@@ -207,6 +221,7 @@ static int get_experiment(struct http_request *req, det_err *err)
         struct waiting *waiting = arena_alloc(req->arena, sizeof *waiting);
         waiting->picture = picture_take(e->master);
         waiting->request = picture_find(waiting->picture, e->first_request);
+        waiting->held = count_held(e);
         req->found = waiting;
         req->drop = drop_waiting;
     }

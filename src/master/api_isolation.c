@@ -24,6 +24,7 @@ static int get_info(struct http_request *req, det_err *err)
     put_text(&w, "clusterId", m->cluster_id);
     put_text(&w, "url", m->url);
     put_text(&w, "dataDir", m->data_dir);
+    put_text(&w, "database", db_name(m->db));
     put_text(&w, "isolation", sandbox_mode_names[isolation_mode(m)]);
     put_text(&w, "notInForce", missing.len ? missing.ptr : "");
     put_text(&w, "taskMemory", memory.ptr);

@@ -97,6 +97,15 @@ static void give_operation(struct live_trial *t, int64_t length, struct db_tx *t
     trial_react(t, tx);
 }
 
+// In the words of the trial that ended last.
+static const char *explain_failure(const struct live_experiment *e, struct arena *arena)
+{
+    const char *why = e->ended ? e->ended->row.reason : NULL;
+    if (!why) return "every trial failed";
+    if (e->ended->row.number == 1 && !e->trials.n) return why;
+    return arena_printf(arena, "every trial failed, the last one: %s", why);
+}
+
 static void shut_down(struct live_experiment *e, enum search_outcome outcome, struct db_tx *tx)
 {
     static const enum experiment_event events[] = {
@@ -104,12 +113,12 @@ static void shut_down(struct live_experiment *e, enum search_outcome outcome, st
         [SEARCH_ALL_CANCELED] = EXPERIMENT_SEARCH_CANCELED,
         [SEARCH_ALL_FAILED] = EXPERIMENT_FAIL,
     };
-    static const char *const reasons[] = {
-        [SEARCH_COMPLETED] = NULL,
-        [SEARCH_ALL_CANCELED] = "every trial was canceled",
-        [SEARCH_ALL_FAILED] = "every trial failed",
-    };
-    experiment_do(e, events[outcome], reasons[outcome], tx, NULL);
+    struct arena arena = ARENA_INIT;
+    const char *reason = outcome == SEARCH_ALL_FAILED     ? explain_failure(e, &arena)
+                         : outcome == SEARCH_ALL_CANCELED ? "every trial was canceled"
+                                                          : NULL;
+    experiment_do(e, events[outcome], reason, tx, NULL);
+    arena_done(&arena);
 }
 
 static void carry_out(struct live_experiment *e, const struct search_op *op, struct db_tx *tx)

@@ -110,9 +110,29 @@ static void add_environment(struct strings *s, const struct live_allocation *a,
     add_checkpoint(s, t);
 }
 
+// 'det-run exec' finds or makes the environment that the configuration asks for, where the task
+// runs: its output is that of the task.
+static void add_python(struct strings *s, const struct live_experiment *e)
+{
+    const struct environment_config *env = &e->cfg.environment;
+    if (!env->python && !env->requirements.n) return;
+    add(s, e->master->opts.runner);
+    add(s, "exec");
+    if (env->python) {
+        add(s, "--python");
+        add(s, env->python);
+    }
+    for (size_t i = 0; i < env->requirements.n; i++) {
+        add(s, "--requirement");
+        add(s, env->requirements.items[i]);
+    }
+    add(s, "--");
+}
+
 static void add_command(struct strings *s, const struct live_experiment *e, bool has_hook)
 {
     const struct entrypoint *entry = &e->cfg.entrypoint;
+    if (!e->cfg.launch_layer) add_python(s, e);
     if (has_hook) {
         add(s, "sh");
         add(s, "-c");
@@ -148,6 +168,7 @@ static void add_command(struct strings *s, const struct live_experiment *e, bool
 static void add_launch_layer(struct strings *s, const struct live_experiment *e)
 {
     if (!e->cfg.launch_layer) return;
+    add_python(s, e);
     add(s, "sh");
     add(s, "-c");
     add(s, arena_printf(s->arena, "exec %s \"$@\"", e->cfg.launch_layer));

@@ -10,7 +10,9 @@
 // run.
 #include "master/pull.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "master/events.h"
 #include "master/logs.h"
 #include "master/policy.h"
@@ -39,6 +41,24 @@ static void free_pull(struct pull *p)
 }
 
 // --- in another thread
+
+// "[rank=3] ...": one process prints what several have said, as launch layers do. Passes over that;
+// otherwise the rank that printed it.
+static int64_t rank_of(const struct task_line *line, struct str *text)
+{
+    static const struct str mark = {"[rank=", 6}, end = {"] ", 2};
+    struct str rest = *text;
+    int64_t rank;
+    if (!str_starts(rest, mark)) return line->rank;
+    rest = (struct str){rest.ptr + mark.len, rest.len - mark.len};
+    const char *close = memchr(rest.ptr, ']', MIN(rest.len, 8));
+    const struct str number = {rest.ptr, close ? (size_t)(close - rest.ptr) : 0};
+    rest = (struct str){rest.ptr + number.len, rest.len - number.len};
+    if (!close || !number_to_int(number, 10, &rank) || rank < 0 || !str_starts(rest, end))
+        return line->rank;
+    *text = (struct str){rest.ptr + end.len, rest.len - end.len};
+    return rank;
+}
 
 // "WARNING: ..." says its level.
 static enum log_level level_of(struct str text)
@@ -70,11 +90,13 @@ static struct log_line line_of(const struct pull *p, const struct task_line *lin
                                struct arena *arena)
 {
     static const char *const streams[] = {"stdout", "stderr", NULL};
+    struct str said = line->text;
+    const int64_t rank = rank_of(line, &said);
     return (struct log_line){
         .trial_id = p->trial_id,
         .time_us = line->time_us,
-        .level = level_of(line->text),
-        .rank = {line->stream != TASK_SHIM, line->rank},
+        .level = level_of(said),
+        .rank = {line->stream != TASK_SHIM, rank},
         .allocation_id = p->allocation_id,
         .source = line->stream == TASK_SHIM ? "shim" : "task",
         .stdtype = streams[line->stream],

@@ -247,7 +247,7 @@ static void explain_end(struct live_trial *t, const struct allocation *run, cons
     if (!detail && !run->invalid_hp && (exp_state_is_stopping(t->row.state) || !trial_has_work(t)))
         return;
     t->row.reason =
-        arena_printf(&t->arena, "%s%s%s", why, detail ? ": " : "", detail ? detail : "");
+        arena_printf(&t->arena, "%s%s%s", detail ? detail : "", detail ? "; " : "", why);
 }
 
 void trial_exited(struct live_trial *t, const struct allocation *run, struct db_tx *tx)

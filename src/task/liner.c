@@ -3,6 +3,8 @@
 
 #include "base/assert.h"
 #include "sys/clock.h"
+#include <ctype.h>
+#include <string.h>
 
 enum {
     PARTIAL_US = 1000000,   // a line that does not go on is shown after a second,
@@ -34,12 +36,35 @@ static struct str visible(struct str line)
     return (struct str){last + 1, line.len - (size_t)(last + 1 - line.ptr)};
 }
 
+// Rules such as ===== say nothing.
+static bool has_words(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (isalnum((unsigned char)text.ptr[i]) || (unsigned char)text.ptr[i] >= 0x80) return true;
+    return false;
+}
+
+static void remember(struct liner *l, struct str text)
+{
+    size_t n = MIN(text.len, LINER_SAID_BYTES);
+    if (!has_words(text)) return;
+    memcpy(l->said, text.ptr, n);
+    l->said[n] = 0;
+}
+
+const char *liner_last_words(struct liner *l)
+{
+    if (!l->inside) remember(l, visible(buf_str(&l->pending)));
+    return l->said;
+}
+
 static void write_line(struct liner *l, struct str text, bool partial)
 {
     enum { PREFIX_BYTES = 32 };
     char prefixed[LOG_LINE_BYTES + PREFIX_BYTES];
     text = visible(text);
     ASSERT(text.len <= LOG_LINE_BYTES);
+    if (!l->inside) remember(l, text);
     if (l->prefix && !l->inside) {
         int n = snprintf(prefixed, PREFIX_BYTES, "[rank=%lld] ", (long long)l->rank);
         if (text.len) memcpy(prefixed + n, text.ptr, text.len);

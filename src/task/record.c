@@ -90,6 +90,7 @@ static const struct field exit_rows[] = {
     {"rank", FIELD_INT, EXIT(rank), .required = true, .help = "The first that failed."},
     {"asked", FIELD_BOOL, EXIT(asked), .required = true, .help = "It was told to stop."},
     {"why", FIELD_STR, EXIT(why), .help = "In words."},
+    {"said", FIELD_STR, EXIT(said), .help = "The last that the rank wrote to stderr."},
     {"started_us", FIELD_INT, EXIT(started_us), .required = true, .help = "Since 1970."},
     {"ended_us", FIELD_INT, EXIT(ended_us), .required = true, .help = "Since 1970."},
 };

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/safe.h"
 #include "sys/clock.h"
 #include "sys/dir.h"
 #include "sys/entropy.h"
@@ -133,6 +134,17 @@ static void describe_failure(struct shim *s, const struct rank *r, int index)
                                    (long long)s->sandbox.limits.memory_bytes);
 }
 
+// What it wrote to stderr last: in lists of what failed, that says most.
+static void keep_last_words(struct shim *s, struct rank *r)
+{
+    const char *said = liner_last_words(&r->liners[TASK_STDERR]);
+    struct buf safe = BUF_INIT(16 * LINER_SAID_BYTES);
+    if (s->exit.asked || !*said) return;
+    safe_add(&safe, str_from(said), SAFE_LINE);
+    s->exit.said = arena_strdup(&s->arena, buf_str(&safe).ptr);
+    buf_done(&safe);
+}
+
 // The first failure is the culprit; what follows is mostly its consequence, or ours. Its last words
 // come before ours.
 static void note_end(struct shim *s, struct rank *r, int index)
@@ -146,6 +158,7 @@ static void note_end(struct shim *s, struct rank *r, int index)
     s->exit.rank = index;
     describe_failure(s, r, index);
     say(s, s->exit.why);
+    keep_last_words(s, r);
     begin_stop(s);
 }
 

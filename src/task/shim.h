@@ -5,6 +5,8 @@
 #include "task/log.h"
 #include <sys/types.h>
 
+enum { LINER_SAID_BYTES = 200 };
+
 // Turns what one stream of one rank writes into lines of the log.
 struct liner {
     struct spool *spool;
@@ -13,7 +15,8 @@ struct liner {
     bool prefix; // "[rank=N] " in front of each line
     bool inside; // the next text goes on with a line that was written in part
     struct buf pending;
-    int64_t since_us; // monotonic: when pending began
+    int64_t since_us;                // monotonic: when pending began
+    char said[LINER_SAID_BYTES + 1]; // the beginning of the last line with words in it
 };
 
 void liner_init(struct liner *l, struct spool *spool, enum task_stream stream, int64_t rank,
@@ -25,6 +28,9 @@ void liner_add(struct liner *l, struct str bytes, int64_t now_us);
 // pending.
 int64_t liner_due_us(const struct liner *l);
 void liner_flush(struct liner *l, bool partial);
+
+// The last words of a program are usually why it failed. "": none.
+const char *liner_last_words(struct liner *l);
 
 // One process of the task. It leads a session and a process group of its own, and stays a zombie to
 // the end, so that its number, which is also that of the group, cannot come to mean another one.

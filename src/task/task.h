@@ -81,6 +81,7 @@ struct task_exit {
     int64_t rank;                 // that rank; -1: none
     bool asked;                   // somebody had asked the task to stop before that
     const char *why;              // "rank 3 was ended by signal 11 (Segmentation fault)"
+    const char *said;             // the last line that this rank wrote to stderr; NULL: none
     int64_t started_us, ended_us; // since 1970
 };
 

@@ -69,6 +69,30 @@ static void test_shim__says_how_a_task_failed(void **state)
     assert_lines(w, TASK_SHIM, "the task returned 3\n");
 }
 
+static void test_shim__keeps_the_last_words_of_a_task_that_failed(void **state)
+{
+    struct world *w = *state;
+    run(w, "echo to stdout; (echo Traceback; printf 'ValueError: x is \\033[31m1\\n'; echo; echo "
+           "====) "
+           ">&2; exit 1");
+    assert_string_equal(w->exit.why, "the task returned 1");
+    assert_string_equal(w->exit.said, "ValueError: x is \\x1b[31m1");
+}
+
+static void test_shim__last_words_need_no_newline(void **state)
+{
+    struct world *w = *state;
+    run(w, "printf 'no newline' >&2; exit 1");
+    assert_string_equal(w->exit.said, "no newline");
+}
+
+static void test_shim__what_is_long_is_cut(void **state)
+{
+    struct world *w = *state;
+    run(w, "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1");
+    assert_int_equal(strlen(w->exit.said), 200);
+}
+
 static void test_shim__names_the_signal_that_ended_a_task(void **state)
 {
     struct world *w = *state;
@@ -345,6 +369,9 @@ int main(int argc, char **argv)
         T(shim__records_output_and_success),
         T(shim__gives_the_task_its_environment),
         T(shim__says_how_a_task_failed),
+        T(shim__keeps_the_last_words_of_a_task_that_failed),
+        T(shim__last_words_need_no_newline),
+        T(shim__what_is_long_is_cut),
         T(shim__names_the_signal_that_ended_a_task),
         T(shim__says_why_a_program_does_not_start),
         T(shim__says_that_the_folder_is_missing),
