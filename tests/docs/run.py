@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """run.py BUILD DOCUMENT: does what a document says, in a new home with det installed, and checks that it is true.
+run.py --root ROOT DOCUMENT: the same in the root file system of another machine, where a package has installed det.
 
 Blocks are followed from the first to the last:
     ```c model_def.c      is added to the end of that file; so is any other language with a name
@@ -10,6 +11,7 @@ Other blocks and indented ones are for people only, but C must belong to a file,
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,22 +41,25 @@ def read_blocks(document):
     return blocks
 
 
-def write_script(folder, document, blocks):
-    """One shell runs everything; after each block it says what it has done."""
+def write_script(folder, document, blocks, seen):
+    """One shell runs everything; after each block it says what it has done. seen: the name of the folder where it runs."""
     script = ['exec 2>&1', 'set -eu']
     for n, block in enumerate(blocks):
         if block.file:
             piece = folder / f'piece-{n}'
             line = f'#line {block.line} "{document}"\n' if block.language == 'c' else ''
             piece.write_text(line + block.text)
-            script.append(f"mkdir -p '{folder}/work/{Path(block.file).parent}'; cat '{piece}' >>'{folder}/work/{block.file}'")
+            script.append(f"mkdir -p '{seen}/work/{Path(block.file).parent}'; cat '{seen}/{piece.name}' >>'{seen}/work/{block.file}'")
         elif block.fails:
             script.append(f'if ( {block.text} ) then echo "this should have failed"; exit 1; fi')
         elif block.language == 'sh':
             script.append(block.text)
         script.append(f"echo; echo '{MARK} {n}'")
     (folder / 'script').write_text('\n'.join(script))
-    return folder / 'script'
+
+
+def fetch_digits():
+    return subprocess.run([ROOT / 'scripts/fetch-mnist'], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def install(build, folder):
@@ -63,8 +68,7 @@ def install(build, folder):
     home, programs = folder / 'home', folder / 'programs'
     (home / '.cache/det').mkdir(parents=True)
     programs.mkdir()
-    digits = subprocess.run([ROOT / 'scripts/fetch-mnist'], check=True, capture_output=True, text=True).stdout.strip()
-    (home / '.cache/det/mnist').symlink_to(digits)
+    (home / '.cache/det/mnist').symlink_to(fetch_digits())
     # Several documents are tested at once, so that none can have the usual port.
     wrapper = programs / 'det'
     wrapper.write_text(f'#!/bin/sh\n[ "$*" != up ] || set -- up --port 0\nexec "{folder}/prefix/bin/det" "$@"\n')
@@ -113,24 +117,44 @@ def check(document, blocks, outputs):
             command = None
 
 
-def main():
-    build, document = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    blocks = read_blocks(document)
+def run_here(build, document, blocks):
     with tempfile.TemporaryDirectory() as tmp:
         folder = Path(tmp)
         env = install(build, folder)
-        script = write_script(folder, document, blocks)
+        write_script(folder, document, blocks, folder)
         (folder / 'work').mkdir(exist_ok=True)
         try:
-            done = subprocess.run(['sh', script], cwd=folder / 'work', env=env, stdin=subprocess.DEVNULL, capture_output=True,
+            return subprocess.run(['sh', folder / 'script'], cwd=folder / 'work', env=env, stdin=subprocess.DEVNULL, capture_output=True,
                                   text=True)
         finally:
             subprocess.run([folder / 'programs/det', 'down'], env=env, capture_output=True)
-        outputs = split_output(done.stdout, len(blocks))
-        if done.returncode:
-            block = blocks[len(outputs) - 1]
-            sys.exit(f'{document}:{block.line}: ended with status {done.returncode}:\n{outputs[-1]}')
-        check(document, blocks, outputs)
+
+
+def run_in_root(root, document, blocks):
+    """The home is /root; of the sources there is the script that finds the digits, and nothing else."""
+    with tempfile.TemporaryDirectory(dir=root / 'tmp') as tmp:
+        folder = Path(tmp)
+        seen = Path('/') / folder.relative_to(root)
+        shutil.copytree(fetch_digits(), root / 'root/.cache/det/mnist', dirs_exist_ok=True)
+        (folder / 'scripts').mkdir()
+        shutil.copy(ROOT / 'scripts/fetch-mnist', folder / 'scripts')
+        write_script(folder, document, blocks, seen)
+        (folder / 'work').mkdir(exist_ok=True)
+        env = f'export HOME=/root DET_SOURCES={seen} OMP_NUM_THREADS=1'
+        return subprocess.run([ROOT / 'tests/support/enter-root', '--apart', root, 'sh', '-c', f'{env}; cd {seen}/work; trap "det down" EXIT; . {seen}/script'],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+def main():
+    in_root = sys.argv[1] == '--root'
+    where, document = (Path(name).resolve() for name in sys.argv[-2:])
+    blocks = read_blocks(document)
+    done = (run_in_root if in_root else run_here)(where, document, blocks)
+    outputs = split_output(done.stdout, len(blocks))
+    if done.returncode:
+        block = blocks[len(outputs) - 1]
+        sys.exit(f'{document}:{block.line}: ended with status {done.returncode}:\n{outputs[-1]}{done.stderr}')
+    check(document, blocks, outputs)
     print(f'{document.name}: {len(blocks)} blocks')
 
 

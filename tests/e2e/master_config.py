@@ -14,6 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
+from postgres import Postgres  # noqa: E402
 
 NOBODY = 65534
 COVERED = {}  # keys, and the tests that show them
@@ -145,6 +146,18 @@ def test_insecure(det):
 def test_slots(det):
     with Master(det, config='{port: 0, slots: 5}') as m:
         expect('slots', len(m.get('slots')['slots']), 5)
+
+
+@covers('db')
+def test_db(det):
+    said = refused(det, 'db: /some/file')
+    expect(said, "config.yaml:1:5: db: must be the address of a database in a server" in said, True)
+    with Postgres() as server, Master(det, config=f'{{port: 0, db: "{server.url}"}}') as m:
+        expect('in force', m.get('master/info')['database'], server.url)
+        expect('hidden', settings(m)['db']['value'], '********')
+        run(m, 'true')
+        expect('it is there', server.sql('SELECT state FROM experiments'), [['STATE_COMPLETED']])
+        expect('and no file is', os.path.exists(os.path.join(m.data, 'det.db')), False)
 
 
 @covers('isolation')

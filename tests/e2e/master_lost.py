@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import stat
@@ -340,7 +341,10 @@ def test_unreadable_directories_of_another_user(det):
                 m.post('experiments/2/kill')
                 m.wait_experiment(2, 'STATE_CANCELED')
     finally:
-        subprocess.run(['rm', '-rf', data], check=True)
+        def removed():
+            shutil.rmtree(data, ignore_errors=True)
+            return not os.path.exists(data)
+        wait_for(removed, 'shims to end, which write until then')
 
 
 # --- kills

@@ -379,7 +379,7 @@ def test_log_policies(det):
                      'max_restarts: 3\nlog_policies: [{name: oom, pattern: "out of mem.*", action: cancel_retries}]')
         m.wait_experiment(e, 'STATE_ERROR')
         expect('runs', len(m.allocations(1)), 1)
-        expect('reason', m.trial(1)['reason'].startswith('a log policy forbids to try again'), True)
+        expect('reason', m.trial(1)['reason'].endswith('a log policy forbids to try again'), True)
         status, why = m.call('POST', 'experiments', {'config': 'entrypoint: a\nsearcher: {name: single}\n'
                                                      'log_policies: [{name: x, pattern: "(", action: cancel_retries}]'})
         expect('pattern', (status, why['detail'].split(':')[0]), (400, 'log_policies[0].pattern'))

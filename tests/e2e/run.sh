@@ -44,7 +44,7 @@ expect_status 2
 expect_err "det-run: --hparam 'x=' must have the form NAME=VALUE"
 run "$det_run" missing:Trial
 expect_status 1
-expect_err "det-run: there is neither 'missing.c' nor 'missing.so'"
+expect_err "det-run: there is no 'missing.py', 'missing.c' or 'missing.so'"
 
 # A configuration that is not valid.
 printf 'entrypoint: a:B\nsearcher: {name: singel}\n' >bad.yaml

@@ -160,7 +160,7 @@ def check(m, e, created, order):
         expect(f'steps of trial {t["number"]}', steps, list(range(1, lengths[-1] + 1)))
         expect(f'batches of trial {t["number"]}', t['totalBatchesProcessed'], lengths[-1])
         # One that is killed between its last operation and its end has failed, with all its work done.
-        late = (t['reason'] or '').startswith(('it failed while it was being stopped', 'it failed after the search'))
+        late = any(words in (t['reason'] or '') for words in ('it failed while it was being stopped', 'it failed after the search'))
         expect(f'state of trial {t["number"]}', t['state'], 'STATE_ERROR' if late else 'STATE_COMPLETED')
     expect('nothing is left', os.listdir(os.path.join(m.data, 'run')), [])
 

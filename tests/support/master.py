@@ -6,6 +6,7 @@
 """
 import contextlib
 import gzip
+import hashlib
 import http.client
 import io
 import json
@@ -63,13 +64,24 @@ def checkpoint(at):
 '''
 
 
-# scripts/check-long runs tests with other kinds of isolation than the usual one.
+# scripts/check-long runs tests with other kinds of isolation than the usual one, and with databases in a server.
 ISOLATION = os.environ.get('DET_TEST_ISOLATION')
+SERVER = os.environ.get('DET_TEST_DB')
 UNIX_USER = 65534
 
 
 class Failure(Exception):
     pass
+
+
+def server_database(data):
+    """The database that belongs to a data directory: a schema of its own."""
+    name = 'm_' + hashlib.md5(data.encode()).hexdigest()[:16]
+    return name, f'{SERVER}?options=-csearch_path%3D{name}'
+
+
+def server_sql(text):
+    subprocess.run(['psql', '-qX', '-v', 'ON_ERROR_STOP=1', SERVER, '-c', text], check=True, capture_output=True)
 
 
 def expect(what, got, wanted):
@@ -90,6 +102,10 @@ class Master:
         self.log = open(os.path.join(self.data, 'stderr.txt'), 'ab')
         self.process = None
         self.config = None
+        if SERVER and '--db' not in self.args:
+            name, url = server_database(self.data)
+            server_sql(f'CREATE SCHEMA IF NOT EXISTS {name}')
+            self.args = (*self.args, '--db', url)
         if config is not None:
             self.config = os.path.join(self.data, 'config.yaml')
             self.write_config(config)
@@ -119,6 +135,8 @@ class Master:
         self.log.close()
         if self.own:
             shutil.rmtree(self.data, ignore_errors=True)
+            if SERVER:
+                server_sql(f'DROP SCHEMA {server_database(self.data)[0]} CASCADE')
         if kind is Failure and value is None:
             raise Failure('the master did not end well')
 
@@ -138,7 +156,7 @@ class Master:
         self.tls = ssl.create_default_context(cafile=found['cert']) if 'cert' in found else None
         if ISOLATION:
             expect('isolation', self.get('master/info')['isolation'], self.args[self.args.index('--isolation') + 1])
-        if self.args[-2:] == ('--isolation', 'users'):
+        if ('--isolation', 'users') in zip(self.args, self.args[1:]):
             self.good('PUT', 'users/1/agent-user', {'uid': UNIX_USER, 'gid': UNIX_USER})
 
     def shared(self, name):
@@ -214,8 +232,9 @@ class Master:
         with gzip.GzipFile(fileobj=out, mode='wb', mtime=0) as zipped, tarfile.open(fileobj=zipped, mode='w') as tar:
             for name, text in files.items():
                 info = tarfile.TarInfo(name)
-                info.size = len(text.encode())
-                tar.addfile(info, io.BytesIO(text.encode()))
+                content = text if isinstance(text, bytes) else text.encode()
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
         return self.post('code', raw=out.getvalue())['code']
 
     def create(self, config, files=None, **more):
