@@ -14,23 +14,23 @@
 // replaces some of them (det_accel_ops). What merely watches is a callback (det_accel_callback).
 // A step always comes before the event of the same name.
 //
-//     create_train_dataloader            for each epoch:
-//     create_eval_dataloader                 train_epoch_start        on_train_epoch_start
-//     create_scheduler                       for each batch:
-//     training_run_start                         on_train_step_start
-//     on_training_run_start                      calculate_train_batch_loss
-//     (epochs)                                   on_train_step_end    (before the backward pass)
-//     training_run_end                           backward_step
-//     on_training_run_end                        optimizer_step, scheduler_step,
-//                                                optimizer_zero_grad  (once per update)
-//                                            train_epoch_end          on_train_epoch_end
-//                                            eval_epoch_start         on_eval_epoch_start
-//                                            for each batch:
-//                                                on_eval_step_start
-//                                                calculate_eval_batch_loss
-//                                                on_eval_step_end
-//                                            eval_epoch_end           on_eval_epoch_end
-//                                            training_run_epoch_end   on_training_run_epoch_end
+//   create_train_dataloader            for each epoch:
+//   create_eval_dataloader                 train_epoch_start        on_train_epoch_start
+//   create_scheduler                       for each batch:
+//   training_run_start                         on_train_step_start
+//   on_training_run_start                      calculate_train_batch_loss
+//   (epochs)                                   on_train_step_end    (before the backward pass)
+//   training_run_end                           backward_step
+//   on_training_run_end                        optimizer_step, scheduler_step,
+//                                              optimizer_zero_grad  (once per update)
+//                                          train_epoch_end          on_train_epoch_end
+//                                          eval_epoch_start         on_eval_epoch_start
+//                                          for each batch:
+//                                              on_eval_step_start
+//                                              calculate_eval_batch_loss
+//                                              on_eval_step_end
+//                                          eval_epoch_end           on_eval_epoch_end
+//                                          training_run_epoch_end   on_training_run_epoch_end
 //
 // Errors: steps and callbacks fail by the sticky error (det_raise), which ends the run at once and
 // comes out of det_accel_train. det_accel_stop ends a run in good order instead.

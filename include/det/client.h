@@ -12,9 +12,10 @@
 //     det_search_op *op;
 //     if (det_core_next_search_op(core, &op, &err) == 1) {
 //         int64_t epochs = 0;
+//         double loss = 0;
 //         det_search_op_epochs(op, &epochs, &err);
 //         for (; epoch < epochs && !det_core_should_preempt(core); epoch++) {
-//             double loss = train_one_epoch();
+//             loss = train_one_epoch();
 //             det_core_report_validation_metrics(core, ++batches, DET_METRICS({"loss", loss}), &err);
 //             det_search_op_report_progress(op, epoch + 1, &err);
 //             det_checkpoint *c;

@@ -6,7 +6,7 @@
 //     det_loader *loader = det_loader_new(train, .batch_size = 64, .shuffle = true);
 //     det_iter *it = det_loader_iter(loader);
 //     for (const det_value *batch; (batch = det_iter_next(it, &err));)
-//         ... det_batch_at(batch, 0), det_batch_at(batch, 1) ...
+//         train_on(det_batch_at(batch, 0), det_batch_at(batch, 1));
 //     det_iter_free(it);
 //
 // A sample is a tree (det/value.h) of tensors and numbers; a batch is the same tree with the

@@ -5,7 +5,7 @@
 //
 //     det_tensor *loss = det_mse_loss(det_forward(model, x), y);
 //     det_backward(loss);
-//     if (det_check(&err)) ...
+//     if (det_check(&err)) return 1;
 #pragma once
 
 #include "det/err.h"

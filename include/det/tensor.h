@@ -6,7 +6,7 @@
 //     det_tensor *loss = det_mse_loss(det_forward(model, x), y);
 //     det_backward(loss);
 //     det_optim_step(opt);
-//     if (det_check(&err)) ...          // one question for the whole expression
+//     if (det_check(&err)) return 1; // one question for the whole expression
 //     det_scope_end();                  // all intermediates are gone, their memory is reused
 //
 // Ownership: a tensor belongs to the scope it was made in. det_ref keeps it alive beyond that (it
@@ -224,6 +224,7 @@ DET_API bool det_autocast(void);
 //     }
 //
 //     static const det_function reverse = {"reverse", reverse_forward, reverse_backward};
+//
 //     det_tensor *y = det_apply(&reverse, &x, 1, &strength);
 //
 // forward and backward run with gradients off. backward writes the gradient of each input that it has

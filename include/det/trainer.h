@@ -145,8 +145,8 @@ typedef struct det_checkpoint_source {
 
 // The same from a checkpoint: hyperparameters and configuration are those it was trained with (data
 // settings of the trainer come before them), models have its weights.
-//     det_load_checkpoint_trial(trainer, &OneVar, .trial_id = 777)
-//     det_load_checkpoint_trial(trainer, &OneVar, .directory = "checkpoints/newest")
+//     det_load_checkpoint_trial(trainer, &OneVar, .trial_id = 777);
+//     det_load_checkpoint_trial(trainer, &OneVar, .directory = "checkpoints/newest");
 #define det_load_checkpoint_trial(trainer, ops, ...) \
     det_load_checkpoint_trial_with(trainer, ops, (det_checkpoint_source){__VA_ARGS__})
 DET_API det_trial *det_load_checkpoint_trial_with(det_trainer *trainer, const det_trial_ops *ops,

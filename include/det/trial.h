@@ -24,7 +24,8 @@
 //     }
 //
 //     DET_TRIAL(MNistTrial) = {
-//         .size = sizeof(struct mnist), .init = mnist_init, .train_batch = mnist_train_batch, ...
+//         .size = sizeof(struct mnist), .init = mnist_init, .train_batch = mnist_train_batch,
+//         ... evaluate_batch, build_training_data_loader, build_validation_data_loader
 //     };
 //
 // Everything that is wrapped is saved in checkpoints, and belongs to the context from then on. A

@@ -114,7 +114,7 @@ struct op {
     int (*forward)(struct node *n);  // outputs are allocated; 0 or a code set by node_fail()
     int (*backward)(struct node *n); // NULL: not differentiable, outputs do not require gradients
     const struct attr_field *attrs;
-    const char *const *cases; // test inputs: see tests/unit/op_cases.h; NULL ends the list
+    const char *const *cases; // test inputs: see tests/support/op_cases.h; NULL ends the list
 };
 
 // Every operation, in the order of ops.c; n_ops of them.
