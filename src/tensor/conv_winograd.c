@@ -7,8 +7,8 @@
 // Most of what a result loses is what the sums between the transforms round (docs/parity.md). So
 // they are taken in blocks of K_BLOCK products, whose sums are summed up in slices of K_SLICE, and
 // these slices are summed up. And the shape of the tiles depends on how much the plain sums would
-// lose: they are short in narrow layers, for gradients of the input, and for those of the weights
-// if there are few tiles.
+// lose: sums over channels are short, those over tiles for the weights are not unless there are few
+// of them. In bf16 neither matters.
 #include "tensor/conv.h"
 
 #include "sys/pool.h"
@@ -25,12 +25,9 @@ enum {
     MIN_TILES = 16,         // weights: of 4 x 4, that are worth transforms
     N_PARTS = 8,            // weights: however many threads there are
     PARTS_FLOATS = 2 << 20,
-    K_BLOCK = 32,      // products that are one sum
-    K_BLOCK_WIDE = 16, // the same where there are more than WIDE channels
-    WIDE = 256,
-    NARROW = 32,      // forward: channels up to which tiles are of 2 x 2
-    NARROW_BACK = 16, // the same for the gradient of the input
-    K_SLICE = 128,    // products whose sums are summed
+    K_BLOCK = 32,  // products that are one sum
+    K_SLICE = 128, // products whose sums are summed
+    NARROW = 16,   // gradient of the input: channels up to which tiles are of 2 x 2
 };
 
 static const struct wino_shape tile_4x4 = {4, 4}, tile_4x2 = {4, 2}, tile_2x2 = {2, 2};
@@ -190,15 +187,7 @@ static void forward_piece(void *ctx, int piece)
 static struct wino_shape forward_shape(const struct conv *s, bool transposed)
 {
     if (s->bf16) return tile_4x4;
-    if (s->c <= (transposed ? NARROW_BACK : NARROW)) return tile_2x2;
-    return transposed ? tile_4x2 : tile_4x4;
-}
-
-static int64_t forward_k_block(const struct conv *s, bool transposed)
-{
-    if (s->bf16) return 0;
-    if (transposed) return MIN(s->c / 2, (int64_t)K_BLOCK);
-    return s->c > WIDE ? K_BLOCK_WIDE : K_BLOCK;
+    return transposed && s->c <= NARROW ? tile_2x2 : tile_4x2;
 }
 
 int winograd_forward(const struct conv *s, const void *x, const float *w, const float *bias,
@@ -214,7 +203,7 @@ int winograd_forward(const struct conv *s, const void *x, const float *w, const 
         MAX(divide_up(j.tiles.total, BLOCK_POINTS / j.tiles.points), (int64_t)2 * pool_threads());
     j.block = MAX((j.tiles.total + wanted - 1) / wanted, (int64_t)1);
     j.block = (j.block + 7) / 8 * 8;
-    j.k_block = forward_k_block(s, transposed);
+    j.k_block = s->bf16 ? 0 : MIN(s->c / 2, (int64_t)K_BLOCK);
     pool_run((int)panel_count(s->oc), kernel_piece, &j);
     pool_run((int)divide_up(j.tiles.total, j.block), forward_piece, &j);
     return rc;
