@@ -350,6 +350,8 @@ def main():
         return
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
+    # which of its kernels oneDNN takes depends on the processor, and with AVX-512 transposed convolutions of bf16 are plain ones
+    torch.backends.mkldnn.set_flags(False)
     program, names = Program(options.program), list(SPACE)
     if options.case is not None:
         sys.exit(not run_one(options.case, options.seed, program))
