@@ -155,9 +155,13 @@ void pg_stop_threads(struct db *db, bool good)
     (void)db, (void)good;
 }
 
+// The server ends a session some time after its connection was closed. So the lock is given back first,
+// and whoever opens the database next need not wait.
 void pg_release(struct db *db, bool good)
 {
-    (void)good;
+    int64_t ignored;
+    if (good && db->writer.backend)
+        statement_number(&db->writer, SQL_CLUSTER_UNLOCK, NULL, 0, 0, &ignored, NULL);
     connection_close(&db->writer);
     free(db->lease);
     db->lease = NULL;

@@ -325,6 +325,8 @@
     S(CLUSTER_SET_VERSION, N_NOUN, "UPDATE cluster SET version = ?1")                             \
     S(CLUSTER_LOCK, N_NOUN,                                                                       \
       "SELECT pg_try_advisory_lock(hashtextextended('det ' || current_schema(), 0))")             \
+    S(CLUSTER_UNLOCK, N_NOUN,                                                                     \
+      "SELECT pg_advisory_unlock(hashtextextended('det ' || current_schema(), 0))")               \
     S(CLUSTER_HOLDER, N_NOUN, "SELECT holder FROM cluster")                                       \
     S(CLUSTER_BEGIN, N_NOUN, "UPDATE cluster SET epoch = epoch + 1, batch = 0, holder = ?1")      \
     S(CLUSTER_EPOCH, N_NOUN, "SELECT epoch FROM cluster")                                         \

@@ -289,6 +289,21 @@ static void test_write__what_was_promised_survives_kill(void **state)
     }
 }
 
+static void test_close__gives_the_lock_back_before_it_returns(void **state)
+{
+    (void)state;
+    if (!getenv("DET_TEST_DB")) skip();
+    PGconn *other = PQconnectdb(getenv("DET_TEST_DB"));
+    for (int i = 0; i < 20; i++) {
+        db_stop();
+        PGresult *r = PQexec(other, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
+        assert_string_equal(PQgetvalue(r, 0, 0), "0");
+        PQclear(r);
+        db_start();
+    }
+    PQfinish(other);
+}
+
 static void test_open__brings_older_files_up_to_date_and_keeps_a_copy(void **state)
 {
     (void)state;
@@ -345,5 +360,6 @@ RUN_TESTS(DB_TEST(test_write__a_refused_transaction_leaves_nothing),
           FAILING_TEST(test_write__finds_out_that_there_is_space_again),
           FAILING_TEST(test_write__after_an_error_of_the_disk_nothing_is_promised),
           DB_TEST(test_write__what_was_promised_survives_kill),
+          DB_TEST(test_close__gives_the_lock_back_before_it_returns),
           DB_TEST(test_open__brings_older_files_up_to_date_and_keeps_a_copy),
           DB_TEST(test_open__refuses_newer_and_foreign_files))
