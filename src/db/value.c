@@ -86,8 +86,8 @@ static int read_enum(const struct field *f, struct str text, int *out, det_err *
         *out = i;
         return 0;
     }
-    det_fail(err, DET_ECORRUPT, "the database has %s '%.*s', which is not known", f->name,
-             (int)MIN(text.len, 40), text.ptr ? text.ptr : "");
+    det_fail(err, DET_ECORRUPT, "the database is damaged: %s is '%.*s', which is not known",
+             f->name, (int)MIN(text.len, 40), text.ptr ? text.ptr : "");
     return backend_clean(err, DET_ECORRUPT);
 }
 
@@ -110,7 +110,7 @@ static int read_json(const struct field *f, struct str text, struct arena *a, vo
         field_read(&ctx, &one, map, (char *)member - f->offset);
         if (!diags.n_errors) return 0;
     }
-    return det_fail(err, DET_ECORRUPT, "the database has damaged JSON as %s", f->name);
+    return det_fail(err, DET_ECORRUPT, "the database is damaged: %s is no JSON", f->name);
 }
 
 static int read_column(const struct rows *r, int column, const struct field *f, struct arena *a,

@@ -392,6 +392,23 @@ static void test_damage__a_file_that_cannot_be_opened_is_taken_from_the_backup(v
     assert_int_equal(count_trials(), 100);
 }
 
+// SQLite does not look into texts. Whoever reads them says that they are damaged, which leads to recovery.
+static void test_damage__a_state_that_is_not_known_is_called_damage(void **state)
+{
+    (void)state;
+    struct db_list list = {0};
+    fill(10);
+    db_stop();
+    run_sql("UPDATE trials SET state = 'STjTE_PAUSED' WHERE id = 3");
+    db_start();
+    assert_int_equal(db_trials_list(reader, NULL, NULL, &arena, &list, &err), DET_ECORRUPT);
+    assert_non_null(strstr(err.msg, "is damaged: state is 'STjTE_PAUSED', which is not known"));
+    db_stop();
+    assert_non_null(strstr(recover(), "1 records of the table trials make no sense"));
+    db_start();
+    assert_int_equal(count_trials(), 9);
+}
+
 // Bytes of the schema itself: SQLite takes the file for whole.
 static void test_damage__a_table_that_lost_its_name_is_missed(void **state)
 {
@@ -467,6 +484,7 @@ RUN_TESTS(DB_TEST(test_files__taken_away_are_noticed_before_the_next_acknowledge
           DB_TEST(test_damage__what_can_be_read_is_recovered),
           DB_TEST(test_damage__the_backup_has_what_cannot_be_read),
           DB_TEST(test_damage__a_file_that_cannot_be_opened_is_taken_from_the_backup),
+          DB_TEST(test_damage__a_state_that_is_not_known_is_called_damage),
           DB_TEST(test_damage__a_table_that_lost_its_name_is_missed),
           DB_TEST(test_damage__without_anything_there_is_no_way_back),
           DB_TEST(test_backup__three_are_kept_and_none_without_a_change),
