@@ -302,8 +302,11 @@ void config_warnings(struct arena *arena, bool job, struct str original, struct 
 enum config_view {
     CONFIG_WHOLE,  // the task: everything; reading it again gives the same struct
     CONFIG_OWNER,  // who created it: no secrets
-    CONFIG_PUBLIC, // others: nor the values of environment variables
+    CONFIG_PUBLIC, // others: nor values of environment variables, nor who logs in to addresses
 };
+
+// A line of environment.requirements as others see it: "-i https://********@host/simple".
+const char *config_mask_address(struct arena *arena, const char *line);
 
 // The complete configuration.
 struct doc *exp_config_write(struct arena *arena, const struct exp_config *cfg,

@@ -198,7 +198,8 @@ static const struct field environment_rows[] = {
      .convert = convert_requirements,
      .help = "Packages of Python that the task needs, as lines of a file of requirements, or the "
              "name of such a file in the code. A virtual environment with them, on top of those of "
-             "python, is made before the first task that needs it, and kept."},
+             "python, is made before the first task that needs it, and kept. The user and password of an "
+             "address are shown to the owner and to administrators only."},
 };
 
 static const struct field bind_mount_rows[] = {

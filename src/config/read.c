@@ -184,8 +184,25 @@ static const char **mask_variables(struct arena *arena, const char *const *items
     return out;
 }
 
+const char *config_mask_address(struct arena *arena, const char *line)
+{
+    const char *name = strstr(line, "://");
+    size_t n = name ? strcspn(name + 3, "/?# \t@") : 0;
+    if (!name || name[3 + n] != '@') return line;
+    return arena_printf(arena, "%.*s" FIELD_MASK "%s", (int)(name + 3 - line), line, name + 3 + n);
+}
+
+static void mask_requirements(struct arena *arena, struct environment_config *e)
+{
+    const char **out = arena_array(arena, e->requirements.n, sizeof *out);
+    for (size_t i = 0; i < e->requirements.n; i++)
+        out[i] = config_mask_address(arena, e->requirements.items[i]);
+    e->requirements.items = out;
+}
+
 static void mask_environment(struct arena *arena, struct environment_config *e)
 {
+    mask_requirements(arena, e);
     e->variables.cpu.items = mask_variables(arena, e->variables.cpu.items, e->variables.cpu.n);
     e->variables.cuda.items = mask_variables(arena, e->variables.cuda.items, e->variables.cuda.n);
     e->variables.rocm.items = mask_variables(arena, e->variables.rocm.items, e->variables.rocm.n);

@@ -2,6 +2,7 @@
 #include "master/hidden.h"
 
 #include "base/buf.h"
+#include "config/config.h"
 #include "doc/field.h"
 #include "doc/json.h"
 #include "doc/yaml.h"
@@ -32,6 +33,33 @@ static const struct doc *find_variable(const struct doc *list, struct str name)
     return e;
 }
 
+// An item with an address whose user and password are hidden: the one that looks like that.
+static const struct doc *find_address(struct arena *arena, const struct doc *list,
+                                      struct str hidden)
+{
+    const struct doc *e = list && list->kind == DOC_LIST ? list->first : NULL;
+    while (e && (e->kind != DOC_STR || !str_eqz(hidden, config_mask_address(arena, e->text.ptr))))
+        e = e->next;
+    return e;
+}
+
+static bool has_hidden_address(const struct doc *d)
+{
+    static const char hidden[] = "://" FIELD_MASK "@";
+    return d->kind == DOC_STR && memmem(d->text.ptr, d->text.len, hidden, strlen(hidden));
+}
+
+// An item of a list that hides something. known: NULL, it cannot be said what.
+static bool is_hidden_item(struct filler *f, const struct doc *e, const struct doc *from,
+                           const struct doc **known)
+{
+    size_t n_name = hidden_variable(e);
+    if (!n_name && !has_hidden_address(e)) return false;
+    *known = n_name ? find_variable(from, (struct str){e->text.ptr, n_name})
+                    : find_address(f->arena, from, e->text);
+    return true;
+}
+
 // d with what it hides taken from `from`, which is at the same place of the stored configuration.
 static struct doc *fill(struct filler *f, const struct doc *d, const struct doc *from,
                         const char *where)
@@ -43,9 +71,8 @@ static struct doc *fill(struct filler *f, const struct doc *d, const struct doc 
     if (d->kind != DOC_MAP && d->kind != DOC_LIST) return doc_share(f->arena, d);
     struct doc *out = doc_new(f->arena, d->kind);
     for (const struct doc *e = d->first; e; e = e->next) {
-        size_t n_name = d->kind == DOC_LIST ? hidden_variable(e) : 0;
-        if (n_name) {
-            const struct doc *known = find_variable(from, (struct str){e->text.ptr, n_name});
+        const struct doc *known;
+        if (d->kind == DOC_LIST && is_hidden_item(f, e, from, &known)) {
             if (!known) f->missing = arena_printf(f->arena, "%s %.*s", where, STR_ARG(e->text));
             doc_append(out, doc_share(f->arena, known ? known : e));
         } else if (d->kind == DOC_LIST) {

@@ -74,6 +74,24 @@ def test_values_of_variables_are_for_the_owner(det):
                 expect(f'{command} as {who}', (status, 'hush' in text), (0, token != bob and command[1] != 'list'))
 
 
+def test_who_logs_in_to_an_address_is_for_the_owner(det):
+    lines = ['numpy>=1', '--index-url https://ann:hush@packages.example/simple?x=a@b', 'https://token@x.example/a.whl']
+    with Master(det) as m:
+        ann, bob, root = users(m)
+        text = json.dumps({'entrypoint': 'true', 'searcher': {'name': 'single'}, 'environment': {'requirements': lines}})
+        e = m.post('experiments', {'config': text, 'activate': False}, token=ann)['experiment']['id']
+        hidden = ['numpy>=1', f'--index-url https://{MASK}@packages.example/simple?x=a@b', f'https://{MASK}@x.example/a.whl']
+        for token, wanted in ((ann, lines), (root, lines), (bob, hidden)):
+            expect('lines', m.call('GET', f'experiments/{e}', token=token)[1]['config']['environment']['requirements'], wanted)
+            texts = m.call('GET', f'experiments/{e}/config', token=token)[1]
+            expect('texts', ['hush' in texts['original'], 'hush' in texts['complete']], [token != bob] * 2)
+        shown = m.call('GET', f'experiments/{e}/config', token=bob)[1]['complete']
+        fork = {'config': shown, 'parentId': e, 'activate': False}
+        expect('fork by another', m.call('POST', 'experiments', fork, token=bob)[0], 400)
+        fork = m.post('experiments', fork, token=ann)
+        expect('fork by the owner', fork['config']['environment']['requirements'], lines)
+
+
 def test_forks_keep_what_is_hidden_for_the_owner_only(det):
     with Master(det) as m:
         ann, bob, root = users(m)
