@@ -59,8 +59,30 @@ static void find_config(struct master *m)
     m->isolation->config = real_path(&m->arena, path);
 }
 
+// A link stays one: what it leads to may change.
+static const char *absolute(struct arena *arena, const char *path)
+{
+    char here[PATH_MAX];
+    if (!path || !*path || *path == '/') return path && *path ? path : NULL;
+    return getcwd(here, sizeof here) ? arena_printf(arena, "%s/%s", here, path) : NULL;
+}
+
+// Files with secrets of the master that are not in its directory.
+static void find_secrets(struct master *m)
+{
+    const char **out = m->isolation->secrets, *home = getenv("HOME");
+    *out++ = absolute(&m->arena, m->opts.config_file);
+    *out++ = absolute(&m->arena, m->cfg->tls.key);
+    if (!m->cfg->db) return;
+    *out++ = absolute(&m->arena, getenv("PGPASSFILE"));
+    if (!home || !*home) return;
+    *out++ = arena_printf(&m->arena, "%s/.pgpass", home);
+    *out++ = arena_printf(&m->arena, "%s/.postgresql", home);
+}
+
 void confine_find_places(struct master *m)
 {
+    find_secrets(m);
     m->isolation->home = real_path(&m->arena, getenv("HOME"));
     find_config(m);
     find_programs(m);
@@ -209,6 +231,8 @@ void confine(const struct live_allocation *a, struct confinement *c)
         arena_printf(c->arena, "%s/users/%lld/cache", m->data_dir, (long long)e->row.user_id);
     hide(c, m->data_dir);
     hide(c, i->config);
+    for (size_t k = 0; k < STATIC_LEN(i->secrets); k++)
+        hide(c, i->secrets[k]);
     if (s->mode == SANDBOX_STRICT) {
         cover(c, "/home");
         cover(c, "/root");

@@ -21,6 +21,7 @@ struct isolation {
     // Places on this machine; NULL: there is none.
     const char *home;               // of the master's own Unix user
     const char *config;             // where the tokens of those who logged in are
+    const char *secrets[5];         // files and directories elsewhere that tasks must not read
     const char *programs, *headers; // of det itself
 };
 

@@ -191,6 +191,7 @@ static void start(struct live_allocation *a, const struct confinement *c, bool h
         .argv = argv.items,
         .launch = layer.items,
         .env = env.items,
+        .withheld = e->master->cfg->db ? "PG" : NULL, // how the master logs in to its database
         .workdir = a->workdir,
         .rank_per_slot = e->cfg.entrypoint.kind == ENTRYPOINT_CLASS && a->row.slots > 1 &&
                          !e->cfg.launch_layer, // which starts ranks as it likes

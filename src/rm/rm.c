@@ -190,6 +190,7 @@ static int make_spec(const struct rm *rm, const struct rm_task *task, struct are
     enum { GRACE_US = 30000000, LOG_BYTES = 256 << 20 };
     struct task_spec spec = {
         .token = task->token,
+        .withheld = task->withheld,
         .workdir = task->workdir,
         .rank_per_slot = task->rank_per_slot && task->n_slots > 0,
         .grace_us = task->grace_us ? task->grace_us : GRACE_US,

@@ -61,6 +61,7 @@ struct rm_task {
     const char *const *argv;       // up to a NULL
     const char *const *launch;     // the same; NULL: no launch layer
     const char *const *env;        // "NAME=value", up to a NULL
+    const char *withheld;          // variables of ours that begin so are not for it; NULL: none
     const char *workdir;           // NULL: a directory of its own
     bool rank_per_slot;            // one process for each slot
     int64_t grace_us;              // between SIGTERM and SIGKILL; 0: 30 s

@@ -49,7 +49,7 @@ struct sandbox_limits {
 
 struct sandbox {
     int mode;                             // enum sandbox_mode
-    LIST_OF(const char *) hidden;         // directories that nobody may mount either
+    LIST_OF(const char *) hidden;         // what nobody may mount either; files, too
     LIST_OF(const char *) covered;        // directories that are empty unless something is mounted
     LIST_OF(struct sandbox_mount) mounts; // in this order
     bool guarded;            // mounts that were asked for give no access to the system or to homes

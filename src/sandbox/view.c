@@ -113,10 +113,22 @@ static int attach_all(struct view *v, const struct copy *copies, det_err *err)
 
 // --- what is covered
 
+// /dev/null takes the place of a file.
+static int cover_file(const char *path, det_err *err)
+{
+    int null = -1;
+    int rc = mount_copy(AT_FDCWD, "/dev/null", &null, err);
+    if (!rc) rc = mount_attach(null, path, err);
+    if (null >= 0) close(null);
+    return rc;
+}
+
 static int cover(struct view *v, const char *path, det_err *err)
 {
     struct stat st;
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) return det_ok(err); // nothing to see there
+    if (stat(path, &st) < 0) return det_ok(err); // nothing to see there
+    if (S_ISREG(st.st_mode)) return cover_file(path, err);
+    if (!S_ISDIR(st.st_mode)) return det_ok(err);
     int rc = mount_tmpfs(path, "mode=0755", err);
     if (rc) return rc;
     add_own(v, path);

@@ -95,9 +95,11 @@ static bool is_public(const char *entry)
 }
 
 // DET_*: of us as a program of det.
-static bool is_inherited(const struct sandbox *s, const char *entry)
+static bool is_inherited(const struct task_spec *spec, const char *entry)
 {
+    const struct sandbox *s = &spec->sandbox;
     bool is_for_others = s->guarded || s->mode == SANDBOX_USERS;
+    if (spec->withheld && str_starts(str_from(entry), str_from(spec->withheld))) return false;
     return !str_starts(str_from(entry), STR("DET_")) && (!is_for_others || is_public(entry));
 }
 
@@ -112,7 +114,7 @@ static char **make_env(const struct ranks *all, int64_t rank, struct arena *aren
     size_t cap = n + spec->env.n + OUR_OWN;
     struct env e = {.arena = arena, .items = arena_array(arena, cap, sizeof *e.items)};
     for (size_t i = 0; i < n; i++)
-        if (is_inherited(&spec->sandbox, environ[i])) env_set(&e, environ[i]);
+        if (is_inherited(spec, environ[i])) env_set(&e, environ[i]);
     for (int i = 0; i < TASK_N_PORTS && spec->slots.n; i++)
         env_set(&e, task_port_variable(arena, all->ports, i));
     for (size_t i = 0; i < spec->env.n; i++)

@@ -68,6 +68,7 @@ static const struct field spec_rows[] = {
     {"argv", FIELD_LIST, SPEC(argv), .required = true, .item = &text_item, .help = "What to run."},
     {"launch", FIELD_LIST, SPEC(launch), .item = &text_item, .help = "Launch layer."},
     {"env", FIELD_LIST, SPEC(env), .item = &text_item, .help = "NAME=value."},
+    {"withheld", FIELD_STR, SPEC(withheld), .help = "Variables that are not passed on."},
     {"workdir", FIELD_STR, SPEC(workdir), .help = "Where to run it."},
     {"slots", FIELD_LIST, SPEC(slots), .item = &slot_item, .help = "Slots of the machine."},
     {"rank_per_slot", FIELD_BOOL, SPEC(rank_per_slot), .help = "One process for each slot."},

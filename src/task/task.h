@@ -44,6 +44,7 @@ struct task_spec {
     LIST_OF(const char *) argv;   // what to run
     LIST_OF(const char *) launch; // a launch layer to put in front of argv; empty: none
     LIST_OF(const char *) env;    // "NAME=value"; DET_* variables of our own are not passed on
+    const char *withheld;         // variables of ours that begin so are not passed on; NULL: none
     const char *workdir;          // NULL: DET_RUN_DIR
     LIST_OF(struct task_slot) slots;
     bool rank_per_slot;     // one process for each slot; else one for all of them

@@ -2,6 +2,7 @@
 """Which isolation is in force, what tasks get of the machine, and what they are refused."""
 import contextlib
 import glob
+import itertools
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'support'))
 from master import Failure, Master, expect, run_tests, wait_for  # noqa: E402
 from namespaces import run_apart  # noqa: E402
+from postgres import Postgres  # noqa: E402
 
 NOBODY = 65534
 NO_NAMESPACES = [sys.executable, os.path.join(HERE, '..', 'support', 'no_namespaces.py')]
@@ -167,6 +169,44 @@ def test_the_masters_directories_cannot_be_named(det):
             mounts = f'bind_mounts: [{{host_path: "{path}", container_path: /det-rules}}]'
             expect(path, run(m, f'ls /det-rules/master.json /det-rules/data/master.json /det-rules{m.data}/master.json 2>/dev/null; echo -',
                              mounts), ['-'])
+
+
+def write(path, text, uid):
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(text)
+    os.chown(path, uid, uid)
+    os.chmod(path, 0o600)
+
+
+def test_secrets_outside_of_the_masters_directory_are_hidden(det):
+    """Its configuration, the key of its certificate, and what logs it in to the server of its database."""
+    for uid, has_server in itertools.product((0, NOBODY), (False, True)):
+        with contextlib.ExitStack() as stack:
+            base = stack.enter_context(folder(uid))
+            secrets = [f'{base}/{name}' for name in ('det.yaml', 'link-key.pem', 'passwords', '.pgpass', '.postgresql/postgresql.key')]
+            os.makedirs(f'{base}/data')
+            os.makedirs(f'{base}/.postgresql')
+            for path in ('data', '.postgresql'):
+                os.chown(f'{base}/{path}', uid, uid)
+            subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', f'{base}/key.pem', '-out',
+                            f'{base}/cert.pem', '-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'], check=True, stderr=subprocess.DEVNULL)
+            for name in ('key.pem', 'cert.pem'):
+                os.chown(f'{base}/{name}', uid, uid)
+            os.symlink('key.pem', secrets[1])
+            config = f'port: 0\ntls: {{cert: {base}/cert.pem, key: {secrets[1]}}}\nisolation: private\n'
+            if has_server:
+                config += f'db: {stack.enter_context(Postgres(fsync="off")).url}\n'
+            for path in secrets[2:]:
+                write(path, 'secret', uid)
+            variables = {'HOME': base, 'PGPASSWORD': 'secret', 'PGPASSFILE': secrets[2]}
+            m = Master(det, data=f'{base}/data', uid=uid, env={**os.environ, **variables})
+            m.config = secrets[0]
+            write(m.config, config, uid)
+            stack.enter_context(m)
+            mine = secrets if has_server else secrets[:2]
+            mounts = f'bind_mounts: [{{host_path: "{base}", container_path: /tmp/rules-again}}]'
+            again = [path.replace(base, '/tmp/rules-again') for path in mine]
+            expect('readable', run(m, f'cat {" ".join(mine + again)} 2>/dev/null; env | grep -c ^PG; true', mounts), ['0' if has_server else '2'])
 
 
 def test_users_mount_nothing_that_makes_them_administrators(det):
