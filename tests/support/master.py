@@ -89,7 +89,12 @@ def expect(what, got, wanted):
         raise Failure(f'{what}: expected {wanted!r}, got {got!r}')
 
 
+OLD_CODE = ('contexts', 'context')  # what older versions call the code of an experiment: the route, the field
+
+
 class Master:
+    code = ('code', 'code')
+
     def __init__(self, det, *args, data=None, uid=None, env=None, wrap=(), config=None):
         """config: the text of a configuration file, which then also chooses the port."""
         self.det = det
@@ -235,12 +240,13 @@ class Master:
                 content = text if isinstance(text, bytes) else text.encode()
                 info.size = len(content)
                 tar.addfile(info, io.BytesIO(content))
-        return self.post('code', raw=out.getvalue())['code']
+        route, field = self.code
+        return self.post(route, raw=out.getvalue())[field]
 
     def create(self, config, files=None, **more):
         body = {'config': config, **more}
         if files:
-            body['code'] = self.upload({**files, 'task.py': TASK})
+            body[self.code[1]] = self.upload({**files, 'task.py': TASK})
         return self.post('experiments', body)['experiment']['id']
 
     def experiment(self, e):

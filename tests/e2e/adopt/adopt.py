@@ -13,7 +13,7 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', '..', 'support'))
-from master import Failure, Master, expect, wait_for  # noqa: E402
+from master import OLD_CODE, Failure, Master, expect, wait_for  # noqa: E402
 
 OLD, NEW = (os.path.realpath(x) for x in sys.argv[1:3])
 PACED = '''
@@ -102,6 +102,7 @@ def check(m):
 
 def main():
     with Master(OLD, '--slots', '5') as m:
+        m.code = OLD_CODE
         open(m.shared('go'), 'w').close()
         start_tasks(m)
         m.kill()

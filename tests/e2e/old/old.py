@@ -15,7 +15,7 @@ import time
 here = os.path.dirname(os.path.realpath(__file__))
 root = os.path.realpath(os.path.join(here, '..', '..', '..'))
 sys.path.insert(0, os.path.join(here, '..', '..', 'support'))
-from master import Failure, Master, expect, wait_for  # noqa: E402
+from master import OLD_CODE, Failure, Master, expect, wait_for  # noqa: E402
 
 MARK = 'a log is kept in chunks'  # what src/db/migrate.c says about the step that came after the old version
 N_TRIALS, N_LINES = 5, 120000  # of each
@@ -132,6 +132,7 @@ complete(operation()['op']['validateAfter']['length'], 0.5)
 def test_a_running_task_changes_its_master(old, det):
     """Started by the old master with the old shim; ended under the new one."""
     with Master(old) as m:
+        m.code = OLD_CODE
         e = m.create('entrypoint: python3 train.py\nsearcher: {name: single, metric: err, max_length: {batches: 6}}',
                      {'train.py': PACED})
 
