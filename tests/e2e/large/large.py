@@ -20,7 +20,8 @@ def fill(path, megabytes):
     """Chunks of a log, of noise: their size is what matters."""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute('PRAGMA synchronous = OFF')
-        db.executemany('INSERT INTO log_chunks VALUES(?, ?, 999, 0, 0, 0, 0, 0, 0, 65536, 0, randomblob(13000))',
+        db.executemany('INSERT INTO log_chunks(id, lastId, nLines, trialId, firstTime, lastTime, levels, ranks, sources, stdtypes, nBytes, '
+                       'open, lines) VALUES(?, ?, 1000, 999, 0, 0, 0, 0, 0, 0, 65536, 0, randomblob(13000))',
                        ((10**9 + 1000 * i, 10**9 + 1000 * i + 999) for i in range(megabytes * 2**20 // 16400)))
 
 
