@@ -3,11 +3,13 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "dist/across.h"
+#include "dist/link.h"
 #include <errno.h>
 
 // --- who does what
 
-static void describe(const struct stamp *s, char *out, size_t n)
+void stamp_describe(const struct stamp *s, char *out, size_t n)
 {
     static const char *const names[] = {[OP_BARRIER] = "barrier",
                                         [OP_SUM] = "all-reduce",
@@ -18,27 +20,32 @@ static void describe(const struct stamp *s, char *out, size_t n)
              (unsigned long long)s->n_bytes, (unsigned long long)s->serial);
 }
 
-static bool same(const struct stamp *a, const struct stamp *b)
+bool stamp_same(const struct stamp *a, const struct stamp *b)
 {
     bool same_length = a->operation == OP_GATHER || a->n_bytes == b->n_bytes;
     return a->serial == b->serial && a->operation == b->operation && a->detail == b->detail &&
            same_length && !memcmp(a->what, b->what, WHAT_BYTES);
 }
 
+const struct stamp *stamp_of(const struct dist *d, int rank)
+{
+    return &d->shared->member[rank].stamp[d->serial & 1];
+}
+
 // All compare with rank 0, so all name the same rank.
 static int compare(struct dist *d, det_err *err)
 {
-    const struct stamp *first = &d->shared->member[0].stamp[d->serial & 1];
+    const struct stamp *first = stamp_of(d, 0);
     for (int i = 1; i < d->size; i++) {
-        const struct stamp *other = &d->shared->member[i].stamp[d->serial & 1];
-        if (same(first, other)) continue;
+        const struct stamp *other = stamp_of(d, i);
+        if (stamp_same(first, other)) continue;
         det_err failure;
         char a[160], b[160];
-        describe(first, a, sizeof a);
-        describe(other, b, sizeof b);
-        det_fail(&failure, DET_ESTATE, "ranks do not do the same: rank 0 is in %s, rank %d in %s",
-                 a, i, b);
-        return shared_break(d, i, &failure, err);
+        stamp_describe(first, a, sizeof a);
+        stamp_describe(other, b, sizeof b);
+        det_fail(&failure, DET_ESTATE, "ranks do not do the same: rank %d is in %s, rank %d in %s",
+                 d->first, a, d->first + i, b);
+        return shared_break(d, d->first + i, &failure, err);
     }
     d->note = first->note;
     return 0;
@@ -76,7 +83,8 @@ int dist_barrier(struct dist *d, const char *what, det_err *err)
 {
     if (!d) return det_ok(err);
     int rc = begin(d, OP_BARRIER, what, 0, 0, err);
-    return rc ? rc : meet_first(d, err);
+    if (!rc) rc = meet_first(d, err);
+    return !rc && d->n_nodes > 1 ? across_sum(d, &(struct sum_work){0}, err) : rc;
 }
 
 // The elements that a rank sums of a chunk of n.
@@ -121,7 +129,8 @@ int dist_all_reduce(struct dist *d, const char *what, void *data, size_t n, enum
     if (!d) return det_ok(err);
     size_t width = reduce_type_bytes(type), step = CHUNK_BYTES / width, at = 0;
     int rc = begin(d, OP_SUM, what, (uint32_t)type << 1 | (uint32_t)sum, n * width, err);
-    if (!rc && !n) rc = meet_first(d, err);
+    if (!rc && (!n || d->n_nodes > 1)) rc = meet_first(d, err);
+    if (!rc && d->n_nodes > 1) return across_sum(d, &(struct sum_work){data, n, type, sum}, err);
     for (; !rc && at < n; at += step)
         rc = reduce_chunk(d, (char *)data + at * width, MIN(step, n - at), type, sum, at == 0, err);
     return rc;
@@ -131,9 +140,13 @@ int dist_broadcast(struct dist *d, const char *what, int root, void *data, size_
                    det_err *err)
 {
     if (!d) return det_ok(err);
-    ASSERT(root >= 0 && root < d->size);
+    ASSERT(root >= 0 && root < d->world);
     size_t at = 0;
     int rc = begin(d, OP_BROADCAST, what, (uint32_t)root, n_bytes, err);
+    if (!rc && d->n_nodes > 1) {
+        rc = meet_first(d, err);
+        return rc ? rc : across_broadcast(d, root, data, n_bytes, err);
+    }
     do {
         size_t n = MIN(n_bytes - at, (size_t)CHUNK_BYTES);
         if (!rc && n && d->rank == root) memcpy(shared_chunk(d, root), (char *)data + at, n);
@@ -201,6 +214,32 @@ static int gather_chunk(struct dist *d, struct str mine, size_t at, struct dist_
     return rc;
 }
 
+// What across_gather() has packed.
+static int unpack(const struct dist *d, char *memory, size_t n, struct dist_parts *out,
+                  det_err *err)
+{
+    *out = (struct dist_parts){xcalloc((size_t)d->world, sizeof *out->part), d->world, memory};
+    size_t at = 0;
+    for (int i = 0; i < d->world; i++) {
+        uint64_t len = 0;
+        if (n - at >= sizeof len) memcpy(&len, memory + at, sizeof len);
+        if (n - at < sizeof len || n - at - sizeof len < len)
+            return det_fail(err, DET_EUNREACHABLE, "of what the ranks sent, a part is missing");
+        out->part[i] = (struct str){memory + at + sizeof len, (size_t)len};
+        at += sizeof len + (size_t)len;
+    }
+    return 0;
+}
+
+static int gather_across(struct dist *d, struct str mine, struct dist_parts *out, det_err *err)
+{
+    char *memory;
+    size_t n = 0;
+    int rc = meet_first(d, err);
+    if (!rc) rc = across_gather(d, mine, &memory, &n, err);
+    return rc ? rc : unpack(d, memory, n, out, err);
+}
+
 int dist_all_gather(struct dist *d, const char *what, struct str mine, struct dist_parts *out,
                     det_err *err)
 {
@@ -211,6 +250,11 @@ int dist_all_gather(struct dist *d, const char *what, struct str mine, struct di
     size_t longest = 0, at = 0;
     *out = (struct dist_parts){0};
     int rc = begin(d, OP_GATHER, what, 0, mine.len, err);
+    if (!rc && d->n_nodes > 1) {
+        rc = gather_across(d, mine, out, err);
+        if (rc) dist_parts_done(out);
+        return rc;
+    }
     do {
         if (!rc) rc = gather_chunk(d, mine, at, out, &longest, err);
         at += CHUNK_BYTES;

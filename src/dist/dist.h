@@ -1,4 +1,5 @@
-// dist/dist.h: collectives: what the processes (ranks) of one job on one machine do together.
+// dist/dist.h: collectives: what the processes (ranks) of one job do together, on one machine (node)
+// or on several.
 //   dist_join  dist_join_env  dist_leave  dist_fail  dist_is_broken  dist_blame  dist_rank
 //   dist_size  dist_barrier  dist_all_reduce  dist_broadcast  dist_all_gather  dist_parts_done
 //   dist_set_note  dist_note
@@ -13,8 +14,8 @@
 // every later one, fail with an error that names the rank. Nothing is ever left behind: the memory
 // that ranks share has no name and is gone with the last of them.
 //
-// Sums are taken in the order of ranks, so every rank gets the same bits in every run. A handle
-// belongs to one thread.
+// Sums are taken in the order of ranks, so every rank gets the same bits in every run, on however
+// many nodes. A handle belongs to one thread.
 #pragma once
 
 #include "base/str.h"
@@ -23,18 +24,24 @@
 
 struct dist; // NULL: there is one rank, this one
 
-enum { DIST_MAX_RANKS = 256 };
+enum { DIST_MAX_RANKS = 256, DIST_MAX_NODES = 1024, DIST_MAX_SIZE = 32768 }; // ranks: of a node
 
 struct dist_opts {
-    const char *key; // a name for the job that no other one on this machine has
+    const char *key; // a name for the job that no other one on this machine has; on several nodes
+                     // the same on all, and known to nobody else
     int rank, size;
     int64_t timeout_us; // how long to wait for the others to come; 0: five minutes
+    // Of several nodes. Their ranks follow each other in the order of the nodes.
+    int local_rank, local_size; // of this node; 0: all of them are here
+    int node;                   // 0, 1, ...
+    const char *nodes; // "10.0.0.1:15123,10.0.0.2:15001": addresses and free ports; NULL: one node
 };
 
 // Meets the other ranks. *out is NULL if size is 1.
 int dist_join(const struct dist_opts *opts, struct dist **out, det_err *err);
-// The same with RANK, WORLD_SIZE and DET_RANKS_KEY of the environment. Without WORLD_SIZE, or with
-// 1, this is the only one; with more, a missing key is an error.
+// The same with RANK, WORLD_SIZE and DET_RANKS_KEY of the environment, and, if the ranks are on
+// several nodes, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK and DET_RANKS_NODES. Without WORLD_SIZE,
+// or with 1, this is the only one; with more, a missing key is an error.
 int dist_join_env(struct dist **out, det_err *err);
 
 // Ends the membership. Those who still count on this rank fail.

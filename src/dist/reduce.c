@@ -1,4 +1,4 @@
-// Unit reduce.c: sums over ranks, in the order of ranks. Called by collect.c.
+// Unit reduce.c: sums over ranks, in the order of ranks. Called by collect.c and across.c.
 #include "dist/shared.h"
 
 #include "base/bf16.h"
@@ -57,4 +57,68 @@ void reduce_sum(enum dist_type type, void *out, const char *const *sources, int 
         sum_bf16(out, sources, n_sources, n, (float)divisor);
         return;
     }
+}
+
+// --- from node to node
+
+size_t reduce_partial_bytes(enum dist_type type)
+{
+    return type == DIST_F64 ? sizeof(double) : sizeof(float);
+}
+
+#define ADD_OF(name, T)                                                                            \
+    static void name(T *partial, const char *const *sources, int n_sources, size_t n, bool begins) \
+    {                                                                                              \
+        if (begins) memcpy(partial, sources[0], n * sizeof(T));                                    \
+        for (int s = begins; s < n_sources; s++) {                                                 \
+            const T *from = (const T *)(const void *)sources[s];                                   \
+            for (size_t i = 0; i < n; i++)                                                         \
+                partial[i] += from[i];                                                             \
+        }                                                                                          \
+    }
+ADD_OF(add_f32, float)
+ADD_OF(add_f64, double)
+
+static void add_bf16(float *partial, const char *const *sources, int n_sources, size_t n,
+                     bool begins)
+{
+    if (begins) memset(partial, 0, n * sizeof *partial);
+    for (int s = 0; s < n_sources; s++)
+        for (size_t i = 0; i < n; i++)
+            partial[i] += bf16_to_f32(((const uint16_t *)(const void *)sources[s])[i]);
+}
+
+void reduce_add(enum dist_type type, void *partial, const char *const *sources, int n_sources,
+                size_t n, bool begins)
+{
+    switch (type) {
+    case DIST_F32:
+        add_f32(partial, sources, n_sources, n, begins);
+        return;
+    case DIST_F64:
+        add_f64(partial, sources, n_sources, n, begins);
+        return;
+    case DIST_BF16:
+        add_bf16(partial, sources, n_sources, n, begins);
+        return;
+    }
+}
+
+void reduce_divide(enum dist_type type, void *partial, size_t n, int divisor)
+{
+    for (size_t i = 0; divisor != 1 && i < n; i++)
+        if (type == DIST_F64)
+            ((double *)partial)[i] /= divisor;
+        else
+            ((float *)partial)[i] /= (float)divisor;
+}
+
+void reduce_take(enum dist_type type, void *out, const void *partial, size_t n)
+{
+    if (type != DIST_BF16) {
+        memcpy(out, partial, n * reduce_type_bytes(type));
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        ((uint16_t *)out)[i] = f32_to_bf16(((const float *)partial)[i]);
 }

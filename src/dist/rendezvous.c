@@ -4,7 +4,7 @@
 // namespace, which is named after the job. Neither has a name in a file system, so there is nothing
 // to remove, however the ranks end. Only processes of the same user that are in sight are talked
 // to: one of another sandbox has no number here.
-#include "dist/shared.h"
+#include "dist/link.h"
 
 #include "base/hash.h"
 #include "base/mem.h"
@@ -39,10 +39,11 @@ struct answer {
 
 // --- sockets
 
-static socklen_t make_address(const char *key, struct sockaddr_un *out)
+// Nodes may be on one machine, as far as this tells them apart.
+static socklen_t make_address(const char *key, int node, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    const struct hash_key plain = {{0}}; // keys may be longer than addresses
+    const struct hash_key plain = {{(uint64_t)node, 0}}; // keys may be longer than addresses
     int n = snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "det-ranks-%016llx",
                      (unsigned long long)hash_bytes(&plain, key, strlen(key)));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
@@ -108,11 +109,11 @@ static int receive_answer(int from, int *fd, det_err *err)
 
 // --- rank 0
 
-static int make_memory(int size, int *out, det_err *err)
+static int make_memory(const struct dist *d, int *out, det_err *err)
 {
     int fd = memfd_create("det-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     // Sealed: nobody can take the ground from under the others.
-    if (fd < 0 || ftruncate(fd, (off_t)shared_bytes(size)) < 0 ||
+    if (fd < 0 || ftruncate(fd, (off_t)shared_bytes(d)) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         fs_fail(err, "make", "the memory that ranks share");
         if (fd >= 0) close(fd);
@@ -122,10 +123,10 @@ static int make_memory(int size, int *out, det_err *err)
     return 0;
 }
 
-static int open_listener(const char *key, int *out, det_err *err)
+static int open_listener(const char *key, int node, int *out, det_err *err)
 {
     struct sockaddr_un address;
-    socklen_t n = make_address(key, &address);
+    socklen_t n = make_address(key, node, &address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, n) < 0 || listen(fd, DIST_MAX_RANKS) < 0) {
         int rc = errno == EADDRINUSE
@@ -178,7 +179,7 @@ static int fail_late(const struct dist *d, det_err *err)
     text[0] = 0;
     for (int i = 0; i < d->size && n < sizeof text; i++)
         if (i != d->rank && atomic_load(&d->shared->member[i].state) == MEMBER_AWAY)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", n ? ", " : "", i);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%d", n ? ", " : "", d->first + i);
     return det_fail(err, DET_ETIMEOUT, "of %d ranks, these did not come: %s", d->size, text);
 }
 
@@ -199,10 +200,10 @@ static int wait_for_all(struct dist *d, int listener, int memory, int64_t end_us
 static int lead(struct dist *d, const char *key, int64_t end_us, det_err *err)
 {
     int memory = -1, listener = -1;
-    int rc = make_memory(d->size, &memory, err);
+    int rc = make_memory(d, &memory, err);
     if (!rc) rc = shared_attach(d, memory, err);
     if (!rc) rc = shared_seat(d, 0, getpid(), err);
-    if (!rc) rc = open_listener(key, &listener, err);
+    if (!rc) rc = open_listener(key, d->node, &listener, err);
     if (!rc) rc = wait_for_all(d, listener, memory, end_us, err);
     if (listener >= 0) close(listener);
     if (memory >= 0) close(memory);
@@ -222,7 +223,7 @@ static int find_leader(const struct dist *d, const char *key, int64_t end_us, in
                        det_err *err)
 {
     struct sockaddr_un address;
-    socklen_t n = make_address(key, &address);
+    socklen_t n = make_address(key, d->node, &address);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0) return fs_fail(err, "look for rank 0 of", key);
     int64_t delay_us = FIRST_PAUSE_US;
@@ -264,23 +265,82 @@ static int follow(struct dist *d, const char *key, int64_t end_us, det_err *err)
 
 // --- joining and leaving
 
+static int check_opts(const struct dist_opts *o, det_err *err)
+{
+    bool is_alone = !o->local_size || o->local_size == o->size;
+    int local_size = o->local_size ? o->local_size : o->size;
+    int local_rank = o->local_size ? o->local_rank : o->rank;
+    if (o->rank < 0 || o->size < 1 || o->rank >= o->size || local_size > DIST_MAX_RANKS ||
+        o->size > DIST_MAX_SIZE)
+        return det_fail(err, DET_EINVAL, "rank %d of %d makes no sense (at most %d on a machine)",
+                        o->rank, o->size, DIST_MAX_RANKS);
+    if (local_rank < 0 || local_rank >= local_size || local_rank > o->rank ||
+        local_size > o->size || o->node < 0)
+        return det_fail(err, DET_EINVAL, "rank %d of %d is not rank %d of %d on machine %d",
+                        o->rank, o->size, local_rank, local_size, o->node);
+    if (is_alone || o->nodes) return det_ok(err);
+    return det_fail(err, DET_EINVAL,
+                    "of %d ranks %d are on this machine, but there is no DET_RANKS_NODES that says "
+                    "where the others are",
+                    o->size, local_size);
+}
+
+static int count_nodes(const char *nodes)
+{
+    int n = 1;
+    for (const char *c = nodes; *c; c++)
+        n += *c == ',';
+    return n;
+}
+
+static struct dist *new_member(const struct dist_opts *o)
+{
+    struct dist *d = xcalloc(1, sizeof *d);
+    *d = (struct dist){.rank = o->rank, .size = o->size, .world = o->size, .n_nodes = 1};
+    if (o->local_size && o->local_size < o->size) {
+        d->rank = o->local_rank;
+        d->size = o->local_size;
+        d->first = o->rank - o->local_rank;
+        d->node = o->node;
+        d->n_nodes = count_nodes(o->nodes);
+    }
+    d->pidfd = xcalloc((size_t)d->size, sizeof *d->pidfd);
+    for (int i = 0; i < d->size; i++)
+        d->pidfd[i] = -1;
+    return d;
+}
+
+static int meet_here(struct dist *d, const char *key, int64_t end_us, det_err *err)
+{
+    if (d->rank) return follow(d, key, end_us, err);
+    return lead(d, key, end_us, err);
+}
+
+static int meet_nodes(struct dist *d, const struct dist_opts *opts, int64_t end_us, det_err *err)
+{
+    const struct link_opts link = {opts->key, opts->nodes, d->node, d->n_nodes, end_us};
+    bool is_first = !d->node, is_last = d->node + 1 == d->n_nodes;
+    if (d->rank || d->n_nodes == 1) return 0;
+    if (d->node < d->n_nodes && is_first == !d->first &&
+        is_last == (d->first + d->size == d->world))
+        return link_open(d, &link, err);
+    return det_fail(
+        err, DET_EINVAL,
+        "ranks %d to %d of %d cannot be those of node %d: DET_RANKS_NODES names %d nodes", d->first,
+        d->first + d->size - 1, d->world, d->node, d->n_nodes);
+}
+
 int dist_join(const struct dist_opts *opts, struct dist **out, det_err *err)
 {
     det_err own;
     if (!err) err = &own;
     *out = NULL;
-    if (opts->rank < 0 || opts->size < 1 || opts->rank >= opts->size || opts->size > DIST_MAX_RANKS)
-        return det_fail(err, DET_EINVAL, "rank %d of %d makes no sense (at most %d)", opts->rank,
-                        opts->size, DIST_MAX_RANKS);
-    if (opts->size == 1) return det_ok(err);
-    int64_t timeout_us = opts->timeout_us ? opts->timeout_us : JOIN_TIMEOUT_US;
-    int64_t end_us = clock_mono_us() + timeout_us;
-    struct dist *d = xcalloc(1, sizeof *d);
-    *d = (struct dist){.rank = opts->rank, .size = opts->size};
-    d->pidfd = xcalloc((size_t)d->size, sizeof *d->pidfd);
-    for (int i = 0; i < d->size; i++)
-        d->pidfd[i] = -1;
-    int rc = d->rank ? follow(d, opts->key, end_us, err) : lead(d, opts->key, end_us, err);
+    int rc = check_opts(opts, err);
+    if (rc || opts->size == 1) return rc;
+    int64_t end_us = clock_mono_us() + (opts->timeout_us ? opts->timeout_us : JOIN_TIMEOUT_US);
+    struct dist *d = new_member(opts);
+    if (d->size > 1 || d->n_nodes > 1) rc = meet_here(d, opts->key, end_us, err);
+    if (!rc) rc = meet_nodes(d, opts, end_us, err);
     if (!rc) rc = dist_barrier(d, "start", err);
     if (!rc) {
         *out = d;
@@ -296,19 +356,23 @@ static int env_int(const char *name, int *out, det_err *err)
     int64_t value;
     const char *text = getenv(name);
     if (!text || !text[0]) return 0;
-    if (!number_to_int(str_from(text), 10, &value) || value < 0 || value > DIST_MAX_RANKS)
+    if (!number_to_int(str_from(text), 10, &value) || value < 0 || value > DIST_MAX_SIZE)
         return det_fail(err, DET_EINVAL, "%s must be a number up to %d, found '%s'", name,
-                        DIST_MAX_RANKS, text);
+                        DIST_MAX_SIZE, text);
     *out = (int)value;
     return 0;
 }
 
 int dist_join_env(struct dist **out, det_err *err)
 {
-    struct dist_opts opts = {.key = getenv("DET_RANKS_KEY"), .size = 1};
+    struct dist_opts opts = {
+        .key = getenv("DET_RANKS_KEY"), .size = 1, .nodes = getenv("DET_RANKS_NODES")};
     *out = NULL;
     int rc = env_int("RANK", &opts.rank, err);
     if (!rc) rc = env_int("WORLD_SIZE", &opts.size, err);
+    if (!rc) rc = env_int("LOCAL_RANK", &opts.local_rank, err);
+    if (!rc) rc = env_int("LOCAL_WORLD_SIZE", &opts.local_size, err);
+    if (!rc) rc = env_int("GROUP_RANK", &opts.node, err);
     if (rc) return rc;
     if (opts.size <= 1 && !opts.rank) return det_ok(err);
     if (!opts.key)
@@ -323,13 +387,14 @@ void dist_fail(struct dist *d, int code, const char *why)
 {
     det_err failure;
     if (!d || !d->shared || d->broken) return;
-    det_fail(&failure, code, "rank %d: %s", d->rank, why);
-    shared_break(d, d->rank, &failure, NULL);
+    det_fail(&failure, code, "rank %d: %s", d->first + d->rank, why);
+    shared_break(d, d->first + d->rank, &failure, NULL);
 }
 
 void dist_leave(struct dist *d)
 {
     if (!d) return;
+    link_close(d);
     shared_detach(d);
     free(d->pidfd);
     free(d);
@@ -342,19 +407,19 @@ bool dist_is_broken(const struct dist *d)
 
 int dist_blame(const struct dist *d, det_err *err)
 {
-    if (!d || !d->broken || d->culprit == d->rank) return 0;
+    if (!d || !d->broken || d->culprit == d->first + d->rank) return 0;
     if (err) *err = d->failure;
     return d->failure.code;
 }
 
 int dist_rank(const struct dist *d)
 {
-    return d ? d->rank : 0;
+    return d ? d->first + d->rank : 0;
 }
 
 int dist_size(const struct dist *d)
 {
-    return d ? d->size : 1;
+    return d ? d->world : 1;
 }
 
 void dist_set_note(struct dist *d, uint64_t note)

@@ -1,6 +1,6 @@
 // Unit shared.c: the shared memory of ranks, the barrier in it, and how they notice that one is
 // missing. Called by rendezvous.c and collect.c.
-#include "dist/shared.h"
+#include "dist/link.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     PAGE_BYTES = 4096,
     SPINS = 200, // a few microseconds: ranks with equal work arrive almost together
     LOOK_AFTER_US = 50000,
@@ -29,9 +29,19 @@ static size_t members_bytes(int size)
     return (n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-size_t shared_bytes(int size)
+static size_t chunks_bytes(const struct dist *d)
 {
-    return members_bytes(size) + (size_t)size * 2 * CHUNK_BYTES;
+    return members_bytes(d->size) + (size_t)d->size * 2 * CHUNK_BYTES;
+}
+
+size_t shared_bytes(const struct dist *d)
+{
+    return chunks_bytes(d) + (d->n_nodes > 1 ? (size_t)N_PIECES * PIECE_BYTES : 0);
+}
+
+char *shared_piece(const struct dist *d, size_t index)
+{
+    return (char *)d->shared + chunks_bytes(d) + index % N_PIECES * PIECE_BYTES;
 }
 
 char *shared_chunk(const struct dist *d, int rank)
@@ -73,6 +83,7 @@ int shared_break(struct dist *d, int culprit, const det_err *failure, det_err *e
         me->failure = *failure;
         atomic_store(&me->state, MEMBER_FAILED);
         wake_all(&d->shared->n_met);
+        link_tell_failure(d);
     }
     if (err) *err = d->failure;
     return d->failure.code;
@@ -91,9 +102,9 @@ static bool has_ended(struct dist *d, int rank)
 
 static int fail_missing(const struct dist *d, int rank, const char *how, det_err *failure)
 {
-    det_fail(failure, DET_EUNREACHABLE, "rank %d (process %lld) %s", rank,
+    det_fail(failure, DET_EUNREACHABLE, "rank %d (process %lld) %s", d->first + rank,
              (long long)d->shared->member[rank].process.pid, how);
-    return rank;
+    return d->first + rank;
 }
 
 // Fills failure if a rank cannot come any more, and returns whose fault that is; else -1.
@@ -171,7 +182,7 @@ int shared_meet(struct dist *d, det_err *err)
 
 int shared_attach(struct dist *d, int fd, det_err *err)
 {
-    d->n_bytes = shared_bytes(d->size);
+    d->n_bytes = shared_bytes(d);
     void *memory = mmap(NULL, d->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) return fs_fail(err, "map", "the memory that ranks share");
     d->shared = memory;
@@ -197,8 +208,10 @@ int shared_seat(struct dist *d, int rank, pid_t pid, det_err *err)
 // that one (then there is nothing left to signal).
 static void let_culprit_go_first(struct dist *d)
 {
-    int *pidfd = &d->pidfd[d->culprit];
-    if (d->culprit == d->rank || (has_ended(d, d->culprit) && *pidfd < 0)) return;
+    int culprit = d->culprit - d->first;
+    if (culprit == d->rank || culprit < 0 || culprit >= d->size) return; // not, or of another node
+    int *pidfd = &d->pidfd[culprit];
+    if (has_ended(d, culprit) && *pidfd < 0) return;
     int64_t end_us = clock_mono_us() + CULPRIT_END_US;
     struct pollfd p = {.fd = *pidfd, .events = POLLIN};
     poll(&p, 1, CULPRIT_END_US / 1000);

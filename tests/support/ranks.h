@@ -5,6 +5,7 @@
 #include "support/test.h"
 
 #include "dist/dist.h"
+#include "sys/port.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,10 @@ static inline void ranks_wait(const pid_t *pid, int n, struct rank_result *all)
 struct rank_start {
     char key[64];
     int size;
-    const int *sizes; // what ranks think the size is; NULL: all know the true one
-    rank_fn fn;       // or
+    const int *sizes;  // what ranks think the size is; NULL: all know the true one
+    int n_nodes;       // that they are on, as many on each; 0: one
+    const char *nodes; // their addresses
+    rank_fn fn;        // or
     int (*fn_env)(int rank, struct rank_result *mine); // finds the others by its environment
     void *user;
 };
@@ -69,10 +72,16 @@ struct rank_start {
 static inline int rank_main(const struct rank_start *s, int rank, struct rank_result *mine)
 {
     struct dist *d = NULL;
-    const struct dist_opts opts = {.key = s->key,
-                                   .rank = rank,
-                                   .size = s->sizes ? s->sizes[rank] : s->size,
-                                   .timeout_us = 20000000};
+    struct dist_opts opts = {.key = s->key,
+                             .rank = rank,
+                             .size = s->sizes ? s->sizes[rank] : s->size,
+                             .timeout_us = 20000000,
+                             .nodes = s->nodes};
+    if (s->n_nodes > 1) {
+        opts.local_size = s->size / s->n_nodes;
+        opts.local_rank = rank % opts.local_size;
+        opts.node = rank / opts.local_size;
+    }
     dist_join(&opts, &d, &mine->err);
     int status = s->fn(d, rank, mine, s->user);
     dist_leave(d);
@@ -120,6 +129,23 @@ static inline struct rank_result *ranks_run_env(int n, int (*fn)(int rank, struc
 static inline struct rank_result *ranks_run(int n, rank_fn fn, void *user)
 {
     return ranks_run_sizes(n, NULL, fn, user);
+}
+
+// On several nodes, which are all on this machine but know nothing of that.
+static inline struct rank_result *ranks_run_nodes(int n_nodes, int n_each, rank_fn fn, void *user)
+{
+    struct port ports[RANKS_MAX];
+    char nodes[RANKS_MAX * 32] = "";
+    for (int i = 0; i < n_nodes; i++) {
+        size_t n = strlen(nodes);
+        assert_int_equal(port_take(&ports[i], NULL), 0);
+        snprintf(nodes + n, sizeof nodes - n, "%s127.0.0.1:%d", i ? "," : "", ports[i].number);
+    }
+    struct rank_result *all = ranks_start((struct rank_start){
+        .size = n_nodes * n_each, .n_nodes = n_nodes, .nodes = nodes, .fn = fn, .user = user});
+    for (int i = 0; i < n_nodes; i++)
+        port_return(&ports[i]);
+    return all;
 }
 
 static inline void assert_ranks_fine(const struct rank_result *all, int n)
