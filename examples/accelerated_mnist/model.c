@@ -2,6 +2,8 @@
 // of every evaluation in the run history, from where they are printed.
 //
 //     accelerated_mnist FOLDER [EPOCHS]       the folder has the idx files as distributed
+//
+// The same program is an experiment with const.yaml, and a search with search.yaml.
 #include <det/det.h>
 #include <stdlib.h>
 
@@ -47,23 +49,23 @@ static const det_accel_callback_ops metrics = {
 DET_ACCEL_PARTIAL(one_cycle, det_lr_one_cycle, .max_lr = 3e-3,
                   .total_steps = DET_ACCEL_NUM_EPOCHS * DET_ACCEL_NUM_UPDATE_STEPS_PER_EPOCH);
 
-static int train(det_dataset *training, det_dataset *validation, int64_t epochs, det_err *err)
+static void train(det_trainer *task, det_dataset *training, det_dataset *validation, int64_t epochs)
 {
     det_module *model = build_model();
+    det_optimizer *adamw = det_optim_adamw(model, .lr = det_hparam_double(task, "learning_rate"));
     det_confusion *confusion = det_confusion_new(N_CLASSES);
     // The callback that records comes before those that print.
     det_accel *trainer =
-        det_accel_new(model, det_cross_entropy_with, det_optim_adamw(model, .lr = 1e-3),
+        det_accel_new(model, det_cross_entropy_with, adamw, .trainer = task,
                       .callbacks = DET_ACCEL_CALLBACKS(
                           det_accel_callback_new(&metrics, confusion), DET_ACCEL_DEFAULT_CALLBACKS,
                           det_accel_callback_save_best_model(.watch_metric = "accuracy",
                                                              .greater_is_better = true)));
-    int rc =
-        det_accel_train(trainer, training, err, .num_epochs = epochs, .eval_dataset = validation,
-                        .per_device_batch_size = 64, .create_scheduler = one_cycle);
+    det_accel_train(trainer, training, .num_epochs = epochs, .eval_dataset = validation,
+                    .per_device_batch_size = det_hparam_int(task, "batch_size"),
+                    .create_scheduler = one_cycle);
     det_accel_free(trainer);
     det_confusion_free(confusion);
-    return rc;
 }
 
 int main(int argc, char **argv)
@@ -72,11 +74,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s FOLDER [EPOCHS]\n", argv[0]);
         return 2;
     }
-    det_err err;
+    // By itself it has these hyperparameters and trains so many epochs; under a master a searcher
+    // may have others in mind.
+    det_trainer *task = det_init(.hparams = "{learning_rate: 0.001, batch_size: 64}");
     det_dataset *training = digits(argv[1], true), *validation = digits(argv[1], false);
-    int rc = train(training, validation, argc > 2 ? strtol(argv[2], NULL, 10) : 2, &err);
+    train(task, training, validation, argc > 2 ? strtol(argv[2], NULL, 10) : 2);
+    det_err err;
+    int rc = det_check(&err);
     if (rc) fprintf(stderr, "%s: %s\n", argv[0], err.msg);
     det_dataset_free(training);
     det_dataset_free(validation);
+    det_trainer_free(task);
     return rc ? 1 : 0;
 }

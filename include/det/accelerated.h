@@ -4,10 +4,11 @@
 //
 //     det_module *model = det_nn_sequential(det_nn_flatten(), det_nn_linear(784, 10));
 //     det_accel *trainer = det_accel_new(model, det_cross_entropy_with, det_optim_adam(model));
-//     det_accel_train(trainer, train, &err, .num_epochs = 8, .eval_dataset = eval,
+//     det_accel_train(trainer, train, .num_epochs = 8, .eval_dataset = eval,
 //                     .per_device_batch_size = 32, .create_scheduler = decay);
-//     det_accel_evaluate(trainer, test, &err);
-//     det_accel_save_checkpoint(trainer, "model.pth", &err);
+//     det_accel_evaluate(trainer, test);
+//     det_accel_save_checkpoint(trainer, "model.pth");
+//     int rc = det_check(&err);
 //     det_accel_free(trainer);
 //
 // What the trainer computes is a table of steps, each with a default: a trainer of one's own
@@ -32,17 +33,31 @@
 //                                          eval_epoch_end           on_eval_epoch_end
 //                                          training_run_epoch_end   on_training_run_epoch_end
 //
-// Errors: steps and callbacks fail by the sticky error (det_raise), which ends the run at once and
-// comes out of det_accel_train. det_accel_stop ends a run in good order instead.
-// Making a trainer or callback fails by the sticky error too: NULL is accepted everywhere, so the
-// result of det_accel_train tells of everything before it.
+// Errors are sticky (det/sticky.h), so that one det_check at the end tells of everything: functions
+// that fail return NULL or false, NULL is accepted everywhere, and what comes after a failure does
+// nothing. A step or callback that fails (det_raise) ends the run at once; det_accel_stop ends it in
+// good order instead.
+//
+// With .trainer = det_init(), the program is what any trial is, by itself and as a task of a
+// cluster: hyperparameters come from there, metrics and checkpoints go there, the searcher says how
+// long to train, other processes (det-launch) share the batches, and a run that is paused or killed
+// goes on at the very batch.
+//
+//     det_trainer *task = det_init();
+//     det_module *model = build_network(det_hparam_int(task, "n_filters"));
+//     det_accel *trainer = det_accel_new(model, det_cross_entropy_with, det_optim_adam(model),
+//                                        .trainer = task);
+//     const det_result *result = det_accel_train(trainer, train, .num_epochs = 8, .eval_dataset = eval);
+//     if (result && result->stop_reason == DET_STOP_LENGTH) det_accel_evaluate(trainer, test);
 #pragma once
 
+#include <math.h>
 #include <stdio.h>
 
 #include "det/data.h"
 #include "det/optim.h"
 #include "det/tracking.h"
+#include "det/trainer.h"
 
 typedef struct det_accel det_accel;
 typedef struct det_accel_callback det_accel_callback;
@@ -54,7 +69,7 @@ typedef struct det_accel_run_config {
     int64_t train_per_device_batch_size, eval_per_device_batch_size;
     det_loader_opts train_dl_kwargs, eval_dl_kwargs;
     int64_t gradient_accumulation_steps;
-    double gradient_clip_value;     // 0: none
+    double gradient_clip_value;     // INFINITY: none
     int64_t train_total_batch_size; // samples of an update, over all processes
     int64_t eval_total_batch_size;
     int64_t train_dataloader_len, eval_dataloader_len; // batches of an epoch in this process
@@ -96,18 +111,38 @@ typedef det_lr_scheduler *(*det_accel_scheduler_fn)(det_optimizer *optimizer,
 
 // --- the steps
 
+// What of a loader is to be different from the default (get_default_train_dl_kwargs), as
+// DET_ACCEL_DL_KWARGS(.num_workers = 0). What is negative or NULL is the default's.
+typedef struct det_accel_dl_kwargs {
+    int64_t batch_size;
+    int num_workers, prefetch;
+    int64_t seed;
+    bool drop_last;         // or the default's
+    det_sampler *sampler;   // instead of shuffling; handed over
+    det_collate_fn collate; // with collate_user
+    void *collate_user;
+} det_accel_dl_kwargs;
+#define DET_ACCEL_DL_KWARGS(...)                                                         \
+    (&DET_OPTS(det_accel_dl_kwargs, .batch_size = -1, .num_workers = -1, .prefetch = -1, \
+               .seed = -1, __VA_ARGS__))
+
 typedef struct det_accel_train_opts {
-    det_dataset *eval_dataset;           // NULL: no evaluation
-    int64_t num_epochs;                  // must be given, unless max_num_train_steps is
-    int64_t max_num_train_steps;         // updates; the smaller of the two limits counts
-    int64_t per_device_batch_size;       // 0: 8
-    int64_t gradient_accumulation_steps; // 0: 1
-    double gradient_clip_value;          // gradients are cut to -value .. value; 0: none
+    det_dataset *eval_dataset; // NULL: no evaluation
+    // One of the two must be given, or a configuration has searcher.max_length; the smaller limit
+    // counts. On a cluster the searcher decides.
+    int64_t num_epochs;                  // negative, the default: not given
+    int64_t max_num_train_steps;         // updates; negative, the default: not given
+    int64_t per_device_batch_size;       // 8
+    int64_t gradient_accumulation_steps; // 1
+    double gradient_clip_value;          // gradients are cut to -value .. value; INFINITY: not
     det_accel_scheduler_fn create_scheduler;
-    det_loader_opts train_dataloader_kwargs, eval_dataloader_kwargs; // members not 0 win
-    bool keep_order;         // the training set is not shuffled
+    const det_accel_dl_kwargs *train_dataloader_kwargs, *eval_dataloader_kwargs; // NULL: none
+    bool shuffle;            // true: the training set; not with a sampler
     bool keep_run_history;   // of previous runs
     const char *resume_from; // a file of det_accel_save_training_state
+    // As of any training: where checkpoints go, which one to go on from, when they are made, the
+    // file of metrics, who is told, when to stop. Lengths and data are those above.
+    det_train_opts run;
 } det_accel_train_opts;
 
 typedef struct det_accel_batch_output {
@@ -124,10 +159,10 @@ typedef struct det_accel_batch_output {
 typedef struct det_accel_ops {
     // setup
     det_loader *(*create_train_dataloader)(det_accel *t, int64_t batch_size,
-                                           const det_loader_opts *kwargs);
+                                           const det_accel_dl_kwargs *kwargs);
     det_loader_opts (*get_default_train_dl_kwargs)(det_accel *t, int64_t batch_size);
     det_loader *(*create_eval_dataloader)(det_accel *t, int64_t batch_size,
-                                          const det_loader_opts *kwargs);
+                                          const det_accel_dl_kwargs *kwargs);
     det_loader_opts (*get_default_eval_dl_kwargs)(det_accel *t, int64_t batch_size);
     det_lr_scheduler *(*create_scheduler)(det_accel *t); // NULL: constant rates
 
@@ -160,7 +195,7 @@ typedef struct det_accel_ops {
     det_accel_run_config (*create_run_config)(det_accel *t, const det_accel_train_opts *asked);
     void (*run_training)(det_accel *t);
     void (*run_train_epoch)(det_accel *t, det_loader *loader);
-    void (*clip_gradients)(det_accel *t); // only called if there is a gradient_clip_value
+    void (*clip_gradients)(det_accel *t); // only called if gradient_clip_value is finite
     void (*run_eval_epoch)(det_accel *t, det_loader *loader);
 } det_accel_ops;
 
@@ -210,64 +245,69 @@ typedef struct det_accel_callbacks {
      (int)(sizeof((det_accel_callback *const[]){__VA_ARGS__}) / sizeof(det_accel_callback *))}
 // clang-format on
 
+#define DET_ACCEL_CALLBACKS_NONE               \
+    {                                          \
+        (det_accel_callback *const[]){NULL}, 0 \
+    }
+
 // --- the trainer
 
 // det_cross_entropy_with and the other losses of det/ops.h are such functions.
 typedef det_tensor *(*det_accel_loss_fn)(det_tensor *outputs, det_tensor *targets,
                                          det_loss_opts opts);
 
-// Several processes (or threads) that train one model together: each has a trainer of its own, with
-// the same options, seed and initial weights, and the number of its place.
-typedef struct det_accel_processes {
-    int n;                                         // 0: 1
-    int rank, local_rank;                          // among all, among those of this machine
-    void (*all_reduce)(void *comm, det_tensor *t); // sums t over all of them, in place
-    void *comm;
-} det_accel_processes;
-
-// The processes that det-launch has started, by its variables in the environment: the first thing
-// such a program does. Alone, *out is that of one process. det_accel_leave ends it; a process that
-// leaves early, or dies, makes the sums of the others fail, with its number.
-DET_API int det_accel_join(det_accel_processes *out, det_err *err);
-DET_API void det_accel_leave(det_accel_processes *p);
-
 typedef struct det_accel_opts {
-    const det_accel_ops *ops;       // steps to replace; must outlive the trainer
-    void *self;                     // for them: det_accel_self
-    det_accel_callbacks callbacks;  // handed over
-    bool no_callbacks;              // not even the default ones
+    const det_accel_ops *ops; // steps to replace; must outlive the trainer
+    void *self;               // for them: det_accel_self
+    det_accel_callbacks
+        callbacks; // handed over; DET_ACCEL_CALLBACKS_NONE: not even the default ones
     det_accel_history *run_history; // handed over
     det_loss_opts loss_opts;
-    bool bf16;     // losses are calculated in mixed precision
-    uint64_t seed; // of dropout and the order of samples; 0: 42
-    FILE *out;     // NULL: stdout
-    det_accel_processes processes;
+    bool bf16; // losses are calculated in mixed precision
+    int64_t
+        seed; // of dropout and the order of samples; negative, the default: that of .trainer, or 42
+    FILE *out; // NULL: stdout
+    // Of det_init: what the program is a task of, and the other processes. Must outlive this. NULL: it
+    // is by itself, whatever started it.
+    det_trainer *trainer;
 } det_accel_opts;
 
 // Takes model and optimizer, also on failure.
+#define DET_ACCEL_OPTS(...) DET_OPTS(det_accel_opts, .seed = -1, __VA_ARGS__)
 #define det_accel_new(model, loss_func, optimizer, ...) \
-    det_accel_new_with(model, loss_func, optimizer, (det_accel_opts){__VA_ARGS__})
+    det_accel_new_with(model, loss_func, optimizer, DET_ACCEL_OPTS(__VA_ARGS__))
 DET_API det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
                                       det_optimizer *optimizer, det_accel_opts opts);
 DET_API void det_accel_free(det_accel *t);
 
 // Trains on a dataset, which stays the caller's. num_epochs is the length of the whole run, also of
-// one that is resumed.
-#define det_accel_train(trainer, dataset, err, ...) \
-    det_accel_train_with(trainer, dataset, (det_accel_train_opts){__VA_ARGS__}, err)
-DET_API int det_accel_train_with(det_accel *t, det_dataset *dataset, det_accel_train_opts opts,
-                                 det_err *err);
+// one that is resumed. The result is valid until the next training; its training and validation
+// metrics are those of the run history. NULL on failure.
+#define DET_ACCEL_TRAIN_OPTS(...)                                               \
+    DET_OPTS(det_accel_train_opts, .num_epochs = -1, .max_num_train_steps = -1, \
+             .per_device_batch_size = 8, .gradient_accumulation_steps = 1,      \
+             .gradient_clip_value = (double)INFINITY, .shuffle = true, __VA_ARGS__)
+#define det_accel_train(trainer, dataset, ...) \
+    det_accel_train_with(trainer, dataset, DET_ACCEL_TRAIN_OPTS(__VA_ARGS__))
+DET_API const det_result *det_accel_train_with(det_accel *t, det_dataset *dataset,
+                                               det_accel_train_opts opts);
 
 typedef struct det_accel_evaluate_opts {
-    int64_t per_device_batch_size; // 0: 8
-    det_loader_opts dataloader_kwargs;
+    int64_t per_device_batch_size; // 8
+    const det_accel_dl_kwargs *dataloader_kwargs;
 } det_accel_evaluate_opts;
 
-// One evaluation epoch; the run history is reset, the metric is called evaluation_loss.
-#define det_accel_evaluate(trainer, dataset, err, ...) \
-    det_accel_evaluate_with(trainer, dataset, (det_accel_evaluate_opts){__VA_ARGS__}, err)
-DET_API int det_accel_evaluate_with(det_accel *t, det_dataset *dataset,
-                                    det_accel_evaluate_opts opts, det_err *err);
+// One evaluation epoch; the run history is reset, the metric is called evaluation_loss. It is not
+// reported to a cluster.
+#define det_accel_evaluate(trainer, dataset, ...) \
+    det_accel_evaluate_with(                      \
+        trainer, dataset,                         \
+        DET_OPTS(det_accel_evaluate_opts, .per_device_batch_size = 8, __VA_ARGS__))
+DET_API bool det_accel_evaluate_with(det_accel *t, det_dataset *dataset,
+                                     det_accel_evaluate_opts opts);
+
+// Sums a tensor over all processes, in place: for metrics of one's own.
+DET_API void det_accel_all_reduce(det_accel *t, det_tensor *x);
 
 DET_API void *det_accel_self(det_accel *t);
 DET_API det_module *det_accel_model(det_accel *t);
@@ -298,30 +338,34 @@ DET_API void det_accel_add_callback(det_accel *t, det_accel_callback *c); // tak
 
 typedef struct det_accel_save_opts {
     const det_value *checkpoint_kwargs; // a dict: further entries
-    bool no_optimizer, no_scheduler;
+    bool optimizer, scheduler;          // true: they are saved
 } det_accel_save_opts;
 
 // A .pth file for torch.load: model_state_dict, optimizer_state_dict, scheduler_state_dict.
-#define det_accel_save_checkpoint(trainer, path, err, ...) \
-    det_accel_save_checkpoint_with(trainer, path, (det_accel_save_opts){__VA_ARGS__}, err)
-DET_API int det_accel_save_checkpoint_with(det_accel *t, const char *path, det_accel_save_opts opts,
-                                           det_err *err);
+#define det_accel_save_checkpoint(trainer, path, ...) \
+    det_accel_save_checkpoint_with(                   \
+        trainer, path,                                \
+        DET_OPTS(det_accel_save_opts, .optimizer = true, .scheduler = true, __VA_ARGS__))
+DET_API bool det_accel_save_checkpoint_with(det_accel *t, const char *path,
+                                            det_accel_save_opts opts);
 
 typedef struct det_accel_load_opts {
-    bool no_optimizer, no_scheduler; // left alone, even if the file has them
-    det_value **content;             // not NULL: all that is in the file, for the caller to free
+    bool optimizer, scheduler; // true: they are loaded, if the file has them
+    det_value **content;       // not NULL: all that is in the file, for the caller to free
 } det_accel_load_opts;
-// DET_ESTATE if the file has a scheduler and the trainer none: train first, or no_scheduler.
-#define det_accel_load_checkpoint(trainer, path, err, ...) \
-    det_accel_load_checkpoint_with(trainer, path, (det_accel_load_opts){__VA_ARGS__}, err)
-DET_API int det_accel_load_checkpoint_with(det_accel *t, const char *path, det_accel_load_opts opts,
-                                           det_err *err);
+// DET_ESTATE if the file has a scheduler and the trainer none: train first, or .scheduler = false.
+#define det_accel_load_checkpoint(trainer, path, ...) \
+    det_accel_load_checkpoint_with(                   \
+        trainer, path,                                \
+        DET_OPTS(det_accel_load_opts, .optimizer = true, .scheduler = true, __VA_ARGS__))
+DET_API bool det_accel_load_checkpoint_with(det_accel *t, const char *path,
+                                            det_accel_load_opts opts);
 
 // A file for .resume_from, with all that is needed to go on as if nothing had happened: model,
 // optimizer, scheduler, history, callbacks, position. Possible in on_train_step_start (except while
 // gradients are accumulated), on_train_epoch_end, on_training_run_epoch_end and
 // on_training_run_end, where det_accel_is_resumable; DET_ESTATE elsewhere.
-DET_API int det_accel_save_training_state(det_accel *t, const char *path, det_err *err);
+DET_API bool det_accel_save_training_state(det_accel *t, const char *path);
 DET_API bool det_accel_is_resumable(const det_accel *t);
 
 #include "det/accelerated_callbacks.h"

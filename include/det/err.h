@@ -18,20 +18,15 @@
 //     #define det_f(x, ...) det_f_with(x, DET_OPTS(det_f_opts, .eps = 1e-5, __VA_ARGS__))
 //
 // So an option that is left out has its default, and one that is given means what it says, 0
-// included. Compilers warn of initialisers that override others; here that is what they are for.
-// clang-format off
-#if defined(__GNUC__)
-#define DET_OPTS(type, ...)                                                                        \
-    __extension__({                                                                                \
-        _Pragma("GCC diagnostic push")                                                             \
-        _Pragma("GCC diagnostic ignored \"-Woverride-init\"")                                      \
-        (type){__VA_ARGS__};                                                                       \
-        _Pragma("GCC diagnostic pop")                                                              \
-    })
-#else
+// included. It may point to an unnamed array, as (int64_t[]){1, 2}, which lives as long as the block
+// around the call. Compilers warn of initialisers that override others; here that is what they are
+// for, so files that include this are not warned of it.
 #define DET_OPTS(type, ...) ((type){__VA_ARGS__})
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Winitializer-overrides"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Woverride-init"
 #endif
-// clang-format on
 
 // code, value, text, HTTP status that the master answers with
 // clang-format off

@@ -29,6 +29,7 @@ typedef struct det_iter_opts {
     int64_t skip;       // batches (of this rank) to start behind, in O(1)
     int replicas, rank; // 0: 1, 0. Each global batch of batch_size * replicas is shared out.
     uint64_t epoch;     // first epoch
+    int64_t limit;      // batches (of this rank) of each epoch that are given out, at most; 0: all
 } det_iter_opts;
 
 // Who hears of what is allowed and rarely meant (det_set_warning_handler).

@@ -6,7 +6,7 @@
 struct ema_callback {
     det_ema *ema;
     double decay;
-    bool no_evaluation;
+    bool evaluate;
     char *path;
     struct watch watch;
     struct callback_list callbacks;
@@ -34,7 +34,7 @@ static void ema_catch_up(void *self, det_accel *t)
 static void ema_eval_epoch_end(void *self, det_accel *t)
 {
     struct ema_callback *e = self;
-    if (e->no_evaluation || t->eval_kind != EVAL_OF_EPOCH) return;
+    if (!e->evaluate || t->eval_kind != EVAL_OF_EPOCH) return;
     det_accel_print(t, "Running evaluation on EMA model");
     struct callback_list own = t->callbacks;
     const char *prefix = det_accel_history_set_prefix(t->history, "ema_model_");
@@ -48,7 +48,7 @@ static void ema_eval_epoch_end(void *self, det_accel *t)
 
 static bool is_worth_saving(struct ema_callback *e, det_accel *t)
 {
-    if (e->no_evaluation) return true;
+    if (!e->evaluate) return true;
     double value = det_accel_history_latest(t->history, e->watch.metric);
     if (!accel_running(t)) return false;
     if (e->watch.has_best && !watch_is_better(&e->watch, value, 0)) return false;
@@ -60,10 +60,8 @@ static void ema_epoch_end(void *self, det_accel *t)
 {
     struct ema_callback *e = self;
     if (!is_worth_saving(e, t)) return;
-    det_err err;
     det_ema_swap(e->ema);
-    if (det_accel_save_checkpoint(t, e->path, &err, .no_optimizer = true, .no_scheduler = true))
-        det_raise(err.code, "%s", err.msg);
+    det_accel_save_checkpoint(t, e->path, .optimizer = false, .scheduler = false);
     det_ema_swap(e->ema);
 }
 
@@ -109,8 +107,8 @@ det_accel_callback *det_accel_callback_model_ema_with(det_accel_ema_opts o)
         .free = ema_free,
     };
     struct ema_callback *e = xcalloc(1, sizeof *e);
-    e->decay = o.decay ? o.decay : 0.99;
-    e->no_evaluation = o.no_evaluation;
+    e->decay = o.decay;
+    e->evaluate = o.evaluate;
     e->path = xstrdup(o.save_path ? o.save_path : "ema_model.pt");
     watch_init(&e->watch, o.watch_metric, "ema_model_eval_loss_epoch", o.greater_is_better);
     e->watch.keep = true;

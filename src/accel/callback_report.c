@@ -95,7 +95,7 @@ enum { BAR_WIDTH = 30, BAR_INTERVAL_US = 100000 };
 
 static bool is_shown(const det_accel *t)
 {
-    return !t->processes.local_rank && isatty(fileno(t->out));
+    return !processes_rank(t) && isatty(fileno(t->out));
 }
 
 static void draw(struct bar *b, det_accel *t, int64_t done)

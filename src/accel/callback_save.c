@@ -6,18 +6,13 @@
 #include "sys/dir.h"
 #include <unistd.h>
 
-static void raise_error(const det_err *err)
-{
-    det_raise(err->code, "%s", err->msg);
-}
-
 // --- the best model
 
 struct save_best {
     struct watch watch;
     char *path;
     det_accel_save_opts save;
-    bool no_load;
+    bool load;
 };
 
 static void best_run_start(void *self, det_accel *t)
@@ -38,19 +33,17 @@ static void best_epoch_end(void *self, det_accel *t)
     det_value_set(kwargs, b->watch.metric, det_value_float(value));
     det_accel_save_opts save = b->save;
     save.checkpoint_kwargs = kwargs;
-    det_err err;
-    if (det_accel_save_checkpoint_with(t, b->path, save, &err)) raise_error(&err);
+    det_accel_save_checkpoint_with(t, b->path, save);
     det_value_free(kwargs);
 }
 
 static void best_run_end(void *self, det_accel *t)
 {
     struct save_best *b = self;
-    if (b->no_load || !b->watch.has_best) return;
+    if (!b->load || !b->watch.has_best) return;
     det_accel_print(t, "Loading checkpoint with %s: %.6g from epoch %lld", b->watch.metric,
                     b->watch.best, (long long)b->watch.best_epoch);
-    det_err err;
-    if (det_accel_load_checkpoint(t, b->path, &err)) raise_error(&err);
+    det_accel_load_checkpoint(t, b->path);
 }
 
 static det_value *best_state(void *self)
@@ -86,8 +79,8 @@ det_accel_callback *det_accel_callback_save_best_model_with(det_accel_save_best_
     watch_init(&b->watch, o.watch_metric, "eval_loss_epoch", o.greater_is_better);
     b->watch.keep = o.keep_best;
     b->path = xstrdup(o.save_path ? o.save_path : "best_model.pt");
-    b->save = (det_accel_save_opts){.no_optimizer = o.no_optimizer, .no_scheduler = o.no_scheduler};
-    b->no_load = o.no_load;
+    b->save = (det_accel_save_opts){.optimizer = o.optimizer, .scheduler = o.scheduler};
+    b->load = o.load;
     return det_accel_callback_new(&ops, b);
 }
 
@@ -98,7 +91,7 @@ enum { PATH_MAX_BYTES = 4096 };
 struct save_state {
     char *dir;
     int64_t every_n_epochs, every_n_steps, max;
-    bool not_at_end;
+    bool at_end;
     int64_t saved_step; // the last one that counted for every_n_steps
     char **path;        // that exist, oldest first
     int n;
@@ -109,7 +102,7 @@ static void make_dir(const char *dir)
     int fd = -1;
     det_err err;
     if (dir_open(dir, DIR_CREATE, &fd, &err))
-        raise_error(&err);
+        accel_raise(&err);
     else
         close(fd);
 }
@@ -132,17 +125,15 @@ static void remove_oldest(struct save_state *s)
 
 static void save_state_as(struct save_state *s, det_accel *t, const char *kind, int64_t number)
 {
-    det_err err;
     char *path = path_in(s->dir, kind, number, ".pth");
-    if (det_accel_save_training_state(t, path, &err)) {
-        raise_error(&err);
+    if (!det_accel_save_training_state(t, path)) {
         free(path);
         return;
     }
     det_accel_print(t, "Saved training state to %s", path);
     s->path = xrealloc(s->path, (size_t)(s->n + 1) * sizeof *s->path);
     s->path[s->n++] = path;
-    while (s->max && s->n > s->max)
+    while (s->max >= 0 && s->n > s->max)
         remove_oldest(s);
 }
 
@@ -157,7 +148,7 @@ static void state_run_start(void *self, det_accel *t)
 static void save_if_due(struct save_state *s, det_accel *t)
 {
     int64_t n = s->every_n_steps;
-    if (!n || !det_accel_is_resumable(t) || t->n_batches / n <= s->saved_step / n) return;
+    if (n < 1 || !det_accel_is_resumable(t) || t->n_batches / n <= s->saved_step / n) return;
     s->saved_step = t->n_batches;
     save_state_as(s, t, "step", t->n_batches);
 }
@@ -176,13 +167,14 @@ static void state_epoch_end(void *self, det_accel *t)
 {
     struct save_state *s = self;
     int64_t epoch = det_accel_history_current_epoch(t->history);
-    if (s->every_n_epochs && epoch % s->every_n_epochs == 0) save_state_as(s, t, "epoch", epoch);
+    if (s->every_n_epochs > 0 && epoch % s->every_n_epochs == 0)
+        save_state_as(s, t, "epoch", epoch);
 }
 
 static void state_run_end(void *self, det_accel *t)
 {
     struct save_state *s = self;
-    if (!s->not_at_end) save_state_as(s, t, "final", -1);
+    if (s->at_end) save_state_as(s, t, "final", -1);
 }
 
 static void state_free(void *self)
@@ -211,7 +203,7 @@ det_accel_callback *det_accel_callback_save_training_state_with(det_accel_traini
     s->every_n_epochs = o.every_n_epochs;
     s->every_n_steps = o.every_n_steps;
     s->max = o.max_checkpoints;
-    s->not_at_end = o.not_at_end;
+    s->at_end = o.at_end;
     return det_accel_callback_new(&ops, s);
 }
 
@@ -234,12 +226,12 @@ static void wsd_run_start(void *self, det_accel *t)
 static void wsd_save_checkpoint(struct wsd_save *w, det_accel *t, bool before_decay)
 {
     int64_t n = t->updates;
-    det_err err;
     char *path = path_in(w->dir, "checkpoint", n,
                          before_decay ? "_wsd_pre_decay.pth" : "_wsd_post_decay.pth");
-    int rc = before_decay ? det_accel_save_training_state(t, path, &err)
-                          : det_accel_save_checkpoint(t, path, &err);
-    if (rc) raise_error(&err);
+    if (before_decay)
+        det_accel_save_training_state(t, path);
+    else
+        det_accel_save_checkpoint(t, path);
     w->last = n;
     free(path);
 }

@@ -127,10 +127,15 @@ det_accel_callback *det_accel_callback_early_stopping_with(det_accel_early_stopp
         .load_state_dict = early_load,
         .free = early_free,
     };
+    if (o.patience < 1) {
+        det_raise(DET_EINVAL, "EarlyStoppingCallback: patience must be >= 1, got %lld",
+                  (long long)o.patience);
+        return NULL;
+    }
     struct early_stopping *e = xcalloc(1, sizeof *e);
     watch_init(&e->watch, o.watch_metric, "eval_loss_epoch", o.greater_is_better);
     e->watch.keep = o.keep_best;
-    e->patience = o.patience ? o.patience : 1;
-    e->threshold = o.threshold < 0 ? 0 : o.threshold == 0 ? 0.01 : o.threshold;
+    e->patience = o.patience;
+    e->threshold = o.threshold;
     return det_accel_callback_new(&ops, e);
 }

@@ -3,20 +3,19 @@
 
 // --- setup
 
-// Members of kwargs that are not 0 win. A sampler gives an order of its own.
-static det_loader_opts merged(det_loader_opts defaults, const det_loader_opts *kwargs)
+// A sampler gives an order of its own.
+static det_loader_opts merged(det_loader_opts o, const det_accel_dl_kwargs *kwargs)
 {
-    det_loader_opts o = defaults;
-    if (kwargs->batch_size) o.batch_size = kwargs->batch_size;
-    if (kwargs->num_workers) o.num_workers = kwargs->num_workers;
-    if (kwargs->prefetch) o.prefetch = kwargs->prefetch;
-    if (kwargs->collate) o.collate = kwargs->collate;
-    if (kwargs->collate_user) o.collate_user = kwargs->collate_user;
-    if (kwargs->seed) o.seed = kwargs->seed;
-    o.sampler = kwargs->sampler;
     o.borrow_dataset = true;
+    if (!kwargs) return o;
+    if (kwargs->batch_size >= 0) o.batch_size = kwargs->batch_size;
+    if (kwargs->num_workers >= 0) o.num_workers = kwargs->num_workers;
+    if (kwargs->prefetch >= 0) o.prefetch = kwargs->prefetch;
+    if (kwargs->seed >= 0) o.seed = (uint64_t)kwargs->seed;
+    if (kwargs->collate) o.collate = kwargs->collate, o.collate_user = kwargs->collate_user;
+    if (kwargs->sampler) o.sampler = kwargs->sampler;
     o.drop_last = o.drop_last || kwargs->drop_last;
-    o.shuffle = (o.shuffle || kwargs->shuffle) && !o.sampler;
+    o.shuffle = o.shuffle && !o.sampler;
     return o;
 }
 
@@ -25,7 +24,7 @@ static det_loader_opts merged(det_loader_opts defaults, const det_loader_opts *k
 static det_loader_opts get_default_train_dl_kwargs(det_accel *t, int64_t batch_size)
 {
     return (det_loader_opts){
-        .batch_size = batch_size, .shuffle = !t->keep_order, .num_workers = 1, .seed = t->seed};
+        .batch_size = batch_size, .shuffle = t->shuffle, .num_workers = 1, .seed = t->seed};
 }
 
 static det_loader_opts get_default_eval_dl_kwargs(det_accel *t, int64_t batch_size)
@@ -34,14 +33,14 @@ static det_loader_opts get_default_eval_dl_kwargs(det_accel *t, int64_t batch_si
 }
 
 static det_loader *create_train_dataloader(det_accel *t, int64_t batch_size,
-                                           const det_loader_opts *kwargs)
+                                           const det_accel_dl_kwargs *kwargs)
 {
     t->train_dl_kwargs = merged(t->ops.get_default_train_dl_kwargs(t, batch_size), kwargs);
     return det_loader_new_with(t->train_dataset, t->train_dl_kwargs);
 }
 
 static det_loader *create_eval_dataloader(det_accel *t, int64_t batch_size,
-                                          const det_loader_opts *kwargs)
+                                          const det_accel_dl_kwargs *kwargs)
 {
     t->eval_dl_kwargs = merged(t->ops.get_default_eval_dl_kwargs(t, batch_size), kwargs);
     return det_loader_new_with(t->eval_dataset, t->eval_dl_kwargs);
@@ -106,7 +105,7 @@ static void optimizer_zero_grad(det_accel *t)
 // All processes draw other random numbers; weights are the same in all of them.
 static void prepare_model_and_optimizer(det_accel *t)
 {
-    det_manual_seed(t->seed + (uint64_t)t->processes.rank);
+    det_manual_seed(t->seed + (uint64_t)processes_rank(t));
     det_optim_zero_grad(t->optimizer);
 }
 
@@ -114,22 +113,22 @@ static void prepare_model_and_optimizer(det_accel *t)
 // same number of them; in an evaluation every batch counts.
 static int64_t local_length(const det_accel *t, const det_loader *loader, bool even)
 {
-    int n = t->processes.n;
-    return (det_loader_length(loader) + (even ? 0 : n - 1 - t->processes.rank)) / n;
+    int n = processes_count(t);
+    return (det_loader_length(loader) + (even ? 0 : n - 1 - processes_rank(t))) / n;
 }
 
 static det_accel_run_config create_run_config(det_accel *t, const det_accel_train_opts *asked)
 {
     det_accel_run_config c = {
-        .num_processes = t->processes.n,
+        .num_processes = processes_count(t),
         .train_dl_kwargs = t->train_dl_kwargs,
         .eval_dl_kwargs = t->eval_dl_kwargs,
         .train_per_device_batch_size = det_loader_batch_size(t->train_loader),
         .eval_per_device_batch_size = det_loader_batch_size(t->eval_loader),
         .train_dataloader_len = local_length(t, t->train_loader, true),
         .eval_dataloader_len = local_length(t, t->eval_loader, false),
-        .is_local_process_zero = t->processes.local_rank == 0,
-        .is_world_process_zero = t->processes.rank == 0,
+        .is_local_process_zero = processes_rank(t) == 0,
+        .is_world_process_zero = processes_rank(t) == 0,
         .mixed_precision = t->bf16 ? "bf16" : "no",
     };
     run_config_resolve(&c, asked);

@@ -9,12 +9,14 @@ struct metric {
     char *name;
     double *value;
     int n, cap;
+    int64_t recorded; // the latest value: the how-manieth of all
 };
 
 struct det_accel_history {
     struct metric *metric;
     int n;
     int64_t epoch;
+    int64_t count; // of values ever recorded
     const char *prefix;
 };
 
@@ -76,6 +78,22 @@ void det_accel_history_update(det_accel_history *h, const char *name, double val
         m->value = xrealloc(m->value, (size_t)m->cap * sizeof *m->value);
     }
     m->value[m->n++] = value;
+    m->recorded = ++h->count;
+}
+
+int64_t history_count(const det_accel_history *h)
+{
+    return h->count;
+}
+
+int history_news(const det_accel_history *h, int64_t since, det_metric_value *out)
+{
+    int n = 0;
+    for (int i = 0; i < h->n; i++) {
+        const struct metric *m = &h->metric[i];
+        if (m->recorded > since) out[n++] = (det_metric_value){m->name, m->value[m->n - 1]};
+    }
+    return n;
 }
 
 int det_accel_history_n_metrics(const det_accel_history *h)

@@ -20,7 +20,7 @@ double loss_tracker_average(const struct loss_tracker *l)
 
 bool accel_running(const det_accel *t)
 {
-    return !t->stopping && !sticky_failed();
+    return !t->stopping && !t->leaving && !sticky_failed();
 }
 
 void accel_note_callback(det_accel *t, const char *name)
@@ -32,8 +32,8 @@ void accel_note_callback(det_accel *t, const char *name)
 
 static det_iter *epoch_iter(det_accel *t, det_loader *loader, uint64_t epoch, int64_t skip)
 {
-    return det_loader_iter(loader, .epoch = epoch, .skip = skip, .replicas = t->processes.n,
-                           .rank = t->processes.rank);
+    return det_loader_iter(loader, .epoch = epoch, .skip = skip, .replicas = processes_count(t),
+                           .rank = processes_rank(t));
 }
 
 static const det_value *next_batch(const det_accel *t, det_iter *it)
@@ -58,8 +58,8 @@ static det_accel_batch_output calculate(det_accel *t, const det_value *batch,
     det_accel_batch_output out = loss_of(t, batch);
     det_set_autocast(before);
     if (!out.loss) det_raise(DET_EINVAL, "a batch was calculated without a loss");
-    double loss = det_item(out.loss);
-    if (accel_running(t)) loss_tracker_update(&t->loss, loss, out.batch_size);
+    t->batch_loss = det_item(out.loss);
+    if (accel_running(t)) loss_tracker_update(&t->loss, t->batch_loss, out.batch_size);
     return out;
 }
 
@@ -97,16 +97,22 @@ static void train_batch(det_accel *t, const det_value *batch)
 static void update(det_accel *t)
 {
     processes_average_gradients(t);
-    if (t->config.gradient_clip_value) STEP(t, clip_gradients);
+    if (isfinite(t->config.gradient_clip_value)) STEP(t, clip_gradients);
     STEP(t, optimizer_step);
     if (t->scheduler) STEP(t, scheduler_step);
     STEP(t, optimizer_zero_grad);
     t->updates++;
 }
 
+static bool has_max_updates(const det_accel *t)
+{
+    bool is_task = t->run && own_trainer_is_task(t->trainer); // its searcher says how long
+    return !is_task && t->updates * t->config.num_processes >= t->config.max_num_train_steps;
+}
+
 static bool is_at_end(const det_accel *t)
 {
-    return t->updates * t->config.num_processes >= t->config.max_num_train_steps;
+    return has_max_updates(t) || !hosted_wants_more(t);
 }
 
 static void train_step(det_accel *t, const det_value *batch)
@@ -116,12 +122,14 @@ static void train_step(det_accel *t, const det_value *batch)
     t->resumable = t->step % t->config.gradient_accumulation_steps == 0;
     EVENT(t, on_train_step_start);
     t->resumable = false;
+    int64_t n_before = t->loss.count;
     if (accel_running(t)) train_batch(t, batch);
     if (accel_running(t) && ends_window(t)) update(t);
     det_scope_end();
     if (!accel_running(t)) return;
     t->n_batches++;
     t->step++;
+    hosted_batch_end(t, t->batch_loss, t->loss.count - n_before);
 }
 
 void loop_run_train_epoch(det_accel *t, det_loader *loader)
@@ -130,6 +138,7 @@ void loop_run_train_epoch(det_accel *t, det_loader *loader)
     t->n_steps = limited(t->config.train_dataloader_len, t->limit_batches);
     STEP(t, train_epoch_start);
     EVENT(t, on_train_epoch_start);
+    hosted_train_epoch_start(t);
     // Runs that continue a history continue the order of samples, too.
     uint64_t epoch = (uint64_t)(t->first_epoch - 1 + t->epoch);
     det_iter *it = epoch_iter(t, loader, epoch, t->step);
@@ -138,9 +147,11 @@ void loop_run_train_epoch(det_accel *t, det_loader *loader)
     det_iter_free(it);
     STEP(t, train_epoch_end);
     record_loss(t, "train_loss_epoch");
+    if (!accel_running(t)) return;
     t->train_done = t->resumable = true;
     EVENT(t, on_train_epoch_end);
     t->resumable = false;
+    hosted_train_epoch_end(t);
 }
 
 // --- evaluation
@@ -176,6 +187,7 @@ void loop_run_eval_epoch(det_accel *t, det_loader *loader)
     rewind_epoch(t);
     t->place = (struct place){t->eval_kind == EVAL_ALONE ? 0 : t->epoch + 1, "evaluation", true};
     t->n_steps = limited(t->config.eval_dataloader_len, t->limit_batches);
+    hosted_eval_start(t);
     STEP(t, eval_epoch_start);
     EVENT(t, on_eval_epoch_start);
     bool grads = det_set_grad_enabled(false);
@@ -187,14 +199,15 @@ void loop_run_eval_epoch(det_accel *t, det_loader *loader)
     STEP(t, eval_epoch_end);
     record_loss(t, eval_metric(t));
     EVENT(t, on_eval_epoch_end);
+    hosted_eval_end(t);
 }
 
-void loop_run_intermediate_eval(det_accel *t)
+static void eval_amid(det_accel *t, enum eval_kind kind)
 {
     int64_t step = t->step, n_steps = t->n_steps;
     struct loss_tracker loss = t->loss;
     struct place place = t->place;
-    t->eval_kind = EVAL_INTERMEDIATE;
+    t->eval_kind = kind;
     STEP(t, run_eval_epoch, t->eval_loader);
     if (sticky_failed()) return; // the message will be about this evaluation
     t->place = place;
@@ -205,12 +218,22 @@ void loop_run_intermediate_eval(det_accel *t)
     det_module_train(t->model, true);
 }
 
+void loop_run_intermediate_eval(det_accel *t)
+{
+    eval_amid(t, EVAL_INTERMEDIATE);
+}
+
+void loop_run_eval_amid(det_accel *t)
+{
+    eval_amid(t, EVAL_OF_EPOCH);
+}
+
 // --- runs
 
 static void run_epoch(det_accel *t)
 {
     if (!t->train_done) STEP(t, run_train_epoch, t->train_loader);
-    if (t->eval_loader) STEP(t, run_eval_epoch, t->eval_loader);
+    if (t->eval_loader && !hosted_has_evaluated(t)) STEP(t, run_eval_epoch, t->eval_loader);
     if (accel_running(t)) t->place = (struct place){t->epoch + 1, NULL, false};
     STEP(t, training_run_epoch_end);
     if (!accel_running(t)) return;
@@ -220,6 +243,7 @@ static void run_epoch(det_accel *t)
     t->resumable = true;
     EVENT(t, on_training_run_epoch_end);
     t->resumable = false;
+    hosted_epoch_end(t);
     if (!accel_running(t)) return;
     det_accel_history_set_epoch(t->history, det_accel_history_current_epoch(t->history) + 1);
 }
@@ -230,6 +254,7 @@ static void announce_stop(det_accel *t)
     if (!t->stopping) return;
     t->stopping = false;
     det_accel_print(t, "%s", t->stop_message);
+    if (t->run) hosted_stop(t);
     EVENT(t, on_stop_training_error);
 }
 
@@ -238,9 +263,10 @@ void loop_run_training(det_accel *t)
     STEP(t, training_run_start);
     EVENT(t, on_training_run_start);
     training_state_resume_callbacks(t);
-    while (accel_running(t) && t->epoch < t->config.num_epochs && !is_at_end(t))
+    hosted_go_on(t);
+    while (accel_running(t) && !is_at_end(t))
         run_epoch(t);
-    if (accel_running(t) && is_at_end(t))
+    if (accel_running(t) && has_max_updates(t))
         det_accel_print(t, "Reached the maximum of %lld training steps",
                         (long long)t->config.max_num_train_steps);
     announce_stop(t);

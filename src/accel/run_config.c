@@ -6,26 +6,21 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static int64_t or_one(int64_t n)
-{
-    return n ? n : 1;
-}
-
 // The smaller limit counts. Updates are counted over all processes. Without a limit the maximum is
 // one more than the run has, so that it is never what ends it.
 static void resolve_length(det_accel_run_config *c, const det_accel_train_opts *asked)
 {
     int64_t steps = c->num_update_steps_per_epoch, max = asked->max_num_train_steps;
-    c->num_epochs = asked->num_epochs;
-    c->max_num_train_steps = max ? max : asked->num_epochs * steps + 1;
-    if (!max || !steps) return;
+    c->num_epochs = asked->num_epochs > 0 ? asked->num_epochs : 0;
+    c->max_num_train_steps = max > 0 ? max : c->num_epochs * steps + 1;
+    if (max < 0 || !steps) return;
     int64_t needed = ceil_div(max, steps);
     if (!c->num_epochs || needed < c->num_epochs) c->num_epochs = needed;
 }
 
 void run_config_resolve(det_accel_run_config *c, const det_accel_train_opts *asked)
 {
-    c->gradient_accumulation_steps = or_one(asked->gradient_accumulation_steps);
+    c->gradient_accumulation_steps = asked->gradient_accumulation_steps;
     c->gradient_clip_value = asked->gradient_clip_value;
     c->train_total_batch_size =
         c->train_per_device_batch_size * c->num_processes * c->gradient_accumulation_steps;
@@ -100,8 +95,8 @@ det_value *det_accel_run_config_to_dict(const det_accel_run_config *c)
     det_value_set(d, "train_dl_kwargs", loader_opts_dict(&c->train_dl_kwargs));
     det_value_set(d, "eval_dl_kwargs", loader_opts_dict(&c->eval_dl_kwargs));
     det_value_set(d, "gradient_clip_value",
-                  c->gradient_clip_value ? det_value_float(c->gradient_clip_value)
-                                         : det_value_none());
+                  isinf(c->gradient_clip_value) ? det_value_none()
+                                                : det_value_float(c->gradient_clip_value));
     det_value_set(d, "is_local_process_zero", det_value_bool(c->is_local_process_zero));
     det_value_set(d, "is_world_process_zero", det_value_bool(c->is_world_process_zero));
     det_value_set(d, "is_distributed", det_value_bool(c->is_distributed));

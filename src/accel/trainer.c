@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/str.h"
+#include "engine/engine.h"
 
 // A table of function pointers, completed from another one.
 static det_accel_ops complete(const det_accel_ops *given)
@@ -43,25 +44,28 @@ static void add_callbacks(det_accel *t, const det_accel_opts *o)
     add_limit_of_environment(t);
     if (o->callbacks.items)
         add_list(t, o->callbacks);
-    else if (!o->no_callbacks)
+    else
         add_list(t, (det_accel_callbacks)DET_ACCEL_CALLBACKS(DET_ACCEL_DEFAULT_CALLBACKS));
 }
 
 static void check(const det_accel *t)
 {
-    const det_accel_processes *p = &t->processes;
     if (!t->model || !t->loss_func)
         det_raise(DET_EINVAL, "trainer: the %s is NULL", t->model ? "loss function" : "model");
-    if (p->n > 1 && !p->all_reduce)
-        det_raise(DET_EINVAL, "trainer: %d processes need a function all_reduce", p->n);
-    if (p->n < 1 || p->rank < 0 || p->rank >= p->n)
-        det_raise(DET_EINVAL, "trainer: process %d of %d", p->rank, p->n);
+    if (t->trainer && own_trainer_engine(t->trainer) != &engine_det)
+        det_raise(DET_EINVAL, "trainer: .trainer has another engine than that of this library");
+}
+
+uint64_t accel_seed(const det_accel *t)
+{
+    enum { UPSTREAM_SEED = 42 };
+    if (t->asked_seed >= 0) return (uint64_t)t->asked_seed;
+    return t->trainer && !t->owns_trainer ? det_trainer_seed(t->trainer) : UPSTREAM_SEED;
 }
 
 det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
                               det_optimizer *optimizer, det_accel_opts o)
 {
-    enum { UPSTREAM_SEED = 42 };
     det_accel *t = xcalloc(1, sizeof *t);
     t->ops = complete(o.ops);
     t->self = o.self;
@@ -70,10 +74,11 @@ det_accel *det_accel_new_with(det_module *model, det_accel_loss_fn loss_func,
     t->loss_func = loss_func;
     t->loss_opts = o.loss_opts;
     t->history = o.run_history ? o.run_history : det_accel_history_new();
-    t->processes = o.processes;
-    if (!t->processes.n) t->processes.n = 1;
+    t->trainer = o.trainer;
+    if (o.trainer) t->ranks = own_trainer_ranks(o.trainer);
     t->bf16 = o.bf16;
-    t->seed = o.seed ? o.seed : UPSTREAM_SEED;
+    t->asked_seed = o.seed;
+    t->seed = accel_seed(t);
     t->out = o.out ? o.out : stdout;
     check(t);
     add_callbacks(t, &o);
@@ -94,6 +99,7 @@ void det_accel_free(det_accel *t)
     det_loader_free(t->eval_loader);
     det_accel_history_free(t->history);
     det_value_free(t->callback_states);
+    if (t->owns_trainer) det_trainer_free(t->trainer);
     det_optim_free(t->optimizer);
     det_module_free(t->model);
     free(t);
@@ -190,7 +196,7 @@ void det_accel_stop(det_accel *t, const char *fmt, ...)
 
 void det_accel_print(det_accel *t, const char *fmt, ...)
 {
-    if (!t || t->processes.local_rank) return;
+    if (!t || processes_rank(t)) return;
     va_list args;
     va_start(args, fmt);
     vfprintf(t->out, fmt, args);

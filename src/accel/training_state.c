@@ -23,20 +23,25 @@ enum { N_COUNTERS = sizeof counters / sizeof *counters };
 
 static const int64_t COUNTER_MAX = INT64_C(1) << 53;
 
-static int64_t *counter(const det_accel *t, int i)
+static int64_t *counter(det_accel *t, int i)
 {
     return (int64_t *)((char *)t + counters[i].offset);
 }
 
-static det_value *position_dict(const det_accel *t)
+// Losses are those of all processes, for the first one to go on with.
+static det_value *position_dict(det_accel *t)
 {
     det_value *dict = det_value_dict();
+    struct loss_tracker mine = t->loss;
+    t->loss = processes_sum_losses(t, t->loss);
     for (int i = 0; i < N_COUNTERS; i++)
         det_value_set(dict, counters[i].key, det_value_int(*counter(t, i)));
     det_value_set(dict, "train_done", det_value_bool(t->train_done));
+    det_value_set(dict, "eval_batch", det_value_int(t->eval_batch));
     det_value_set(dict, "loss_total", det_value_float(t->loss.total));
     det_value_set(dict, "seed", det_value_int((int64_t)t->seed));
     det_value_set(dict, "train_dataloader_len", det_value_int(t->config.train_dataloader_len));
+    t->loss = mine;
     return dict;
 }
 
@@ -68,6 +73,14 @@ static int check_order(const det_accel *t, const det_value *dict, int64_t step, 
     return 0;
 }
 
+// Files of before do not have it: after whole epochs there was an evaluation.
+static void eval_batch_load(det_accel *t, const det_value *dict)
+{
+    const det_value *saved = det_value_get(dict, "eval_batch");
+    t->eval_batch = t->step || t->train_done ? -1 : t->n_batches;
+    if (saved) det_value_as_int(saved, &t->eval_batch, NULL);
+}
+
 static int position_load(det_accel *t, const det_value *dict, det_err *err)
 {
     int64_t value[N_COUNTERS];
@@ -81,7 +94,9 @@ static int position_load(det_accel *t, const det_value *dict, det_err *err)
     for (int i = 0; i < N_COUNTERS; i++)
         *counter(t, i) = value[i];
     t->train_done = train_done;
+    eval_batch_load(t, dict);
     t->loss.total = total;
+    if (processes_rank(t)) t->loss = (struct loss_tracker){0};
     return det_ok(err);
 }
 
@@ -109,29 +124,47 @@ void training_state_resume_callbacks(det_accel *t)
     t->callback_states = NULL;
 }
 
-int det_accel_save_training_state(det_accel *t, const char *path, det_err *err)
+void training_state_put(det_accel *t, det_value *dict)
 {
-    if (!t || !path) return det_fail(err, DET_EINVAL, "save_training_state: no trainer or no path");
-    if (!t->resumable)
-        return det_fail(err, DET_ESTATE, "save_training_state: not amid an update or evaluation");
-    det_value *dict = checkpoint_dict(t, &(det_accel_save_opts){0});
     det_value_set(dict, "position", position_dict(t));
     det_value_set(dict, "run_history", history_state(t->history));
     det_value_set(dict, "callbacks", callbacks_dict(t));
-    int rc = checkpoint_write(t, path, dict, err);
+}
+
+int training_state_take(det_accel *t, const det_value *dict, det_err *err)
+{
+    int rc = position_load(t, det_value_get(dict, "position"), err);
+    if (!rc) rc = history_load(t->history, det_value_get(dict, "run_history"), err);
+    if (rc) return rc;
+    det_accel_history_set_epoch(t->history, t->first_epoch + t->epoch);
+    det_value_free(t->callback_states);
+    t->callback_states = det_value_copy(det_value_get(dict, "callbacks"));
+    return 0;
+}
+
+bool det_accel_save_training_state(det_accel *t, const char *path)
+{
+    det_err err;
+    if (!t || !path) det_raise(DET_EINVAL, "save_training_state: no trainer or no path");
+    if (t && !t->resumable)
+        det_raise(DET_ESTATE, "save_training_state: not amid an update or evaluation");
+    if (sticky_failed()) return false;
+    det_value *dict =
+        checkpoint_dict(t, &(det_accel_save_opts){.optimizer = true, .scheduler = true});
+    training_state_put(t, dict);
+    int rc = checkpoint_write(t, path, dict, &err);
     det_value_free(dict);
-    return rc;
+    return rc ? accel_raise(&err) : true;
 }
 
 int training_state_load(det_accel *t, const char *path, det_err *err)
 {
     det_value *dict = det_pth_load(path, err);
     if (!dict) return err->code;
-    int rc = position_load(t, det_value_get(dict, "position"), err);
-    if (!rc) rc = history_load(t->history, det_value_get(dict, "run_history"), err);
-    if (!rc) rc = checkpoint_restore(t, dict, &(det_accel_load_opts){0}, err);
-    if (!rc) det_accel_history_set_epoch(t->history, t->first_epoch + t->epoch);
-    if (!rc) t->callback_states = det_value_copy(det_value_get(dict, "callbacks"));
+    int rc = training_state_take(t, dict, err);
+    if (!rc)
+        rc = checkpoint_restore(t, dict,
+                                &(det_accel_load_opts){.optimizer = true, .scheduler = true}, err);
     if (rc) rc = det_wrap(err, "resume from '%s'", path);
     det_value_free(dict);
     return rc;

@@ -126,6 +126,8 @@ static bool check_opts(const det_loader *l, const det_iter_opts *o)
         det_raise(DET_EINVAL, "det_loader_iter: the loader is NULL");
     else if (o->replicas < 1 || o->rank < 0 || o->rank >= o->replicas)
         det_raise(DET_EINVAL, "det_loader_iter: rank %d of %d", o->rank, o->replicas);
+    else if (o->limit < 0 || o->limit > INT64_MAX / o->replicas)
+        det_raise(DET_EINVAL, "det_loader_iter: limit is %lld", (long long)o->limit);
     else if (o->skip < 0 || o->skip > INT64_MAX / o->replicas - 1)
         det_raise(DET_EINVAL, "det_loader_iter: skip is %lld", (long long)o->skip);
     else if (o->repeat && !det_loader_length(l))
@@ -143,6 +145,8 @@ static void init_state(det_iter *it)
     const det_loader_opts *l = &it->loader->opts;
     int ahead = l->prefetch ? l->prefetch : PREFETCH_PER_WORKER * l->num_workers;
     it->epoch_batches = det_loader_length(it->loader);
+    if (it->opts.limit)
+        it->epoch_batches = MIN(it->epoch_batches, it->opts.limit * it->opts.replicas);
     it->end = it->opts.repeat ? INT64_MAX / it->opts.replicas - 1 : det_iter_length(it);
     it->given = it->claimed = it->released = it->opts.skip;
     it->n_slots = ahead + 1;

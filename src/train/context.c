@@ -23,11 +23,11 @@ void context_free(det_context *ctx)
 {
     if (!ctx) return;
     const det_engine *engine = ctx->setup.engine;
-    for (int i = 0; i < ctx->n_schedules; i++)
+    for (int i = 0; !ctx->setup.lent && i < ctx->n_schedules; i++)
         engine->lr_free(ctx->schedules[i].schedule);
-    for (int i = 0; i < ctx->n_optimizers; i++)
+    for (int i = 0; !ctx->setup.lent && i < ctx->n_optimizers; i++)
         engine->optim_free(ctx->optimizers[i].opt);
-    for (int i = 0; i < ctx->n_models; i++)
+    for (int i = 0; !ctx->setup.lent && i < ctx->n_models; i++)
         engine->model_free(ctx->models[i]);
     for (int i = 0; i < ctx->n_reducers; i++)
         reducer_free(ctx->reducers[i]);

@@ -33,7 +33,8 @@ struct context_setup {
     int64_t trial_id, experiment_id;
     int64_t aggregation_frequency; // at least 1
     bool sum_aggregated_gradients;
-    bool amp; // the configuration asks for it
+    bool amp;  // the configuration asks for it
+    bool lent; // what is wrapped stays its owner's
 };
 
 enum context_phase { PHASE_INIT, PHASE_READY, PHASE_TRAINING, PHASE_VALIDATION };

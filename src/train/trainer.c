@@ -345,6 +345,15 @@ static int train_for_host(det_trainer *t, det_trial *trial, struct host *host, d
     return rc;
 }
 
+static int train_chosen(det_trainer *t, det_trial *trial, det_err *err)
+{
+    struct host *host = choose_host(t, err);
+    if (!host) return err->code;
+    int rc = train_for_host(t, trial, host, err);
+    if (!t->host) host_free(host);
+    return rc;
+}
+
 // Only rank 0 tells anybody anything.
 static void keep_silent(det_train_opts *opts)
 {
@@ -352,25 +361,27 @@ static void keep_silent(det_train_opts *opts)
     opts->on_report = NULL;
 }
 
-static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, det_err *err)
+// What was asked for, completed by the configuration.
+static int prepare(det_trainer *t, const det_train_opts *opts, det_err *err)
 {
     forget_run(t);
-    trial_adopt(trial, opts->training);
-    trial_adopt(trial, opts->validation);
     t->opts = *opts;
     if (t->setup.rank) keep_silent(&t->opts);
     int rc = t->core ? take_checkpoints(t->core, &t->opts, err) : 0;
-    if (rc) return rc;
-    setup_opts(&t->arena, &t->opts, t->config.experiment);
-    if (!t->core) rc = setup_check_length(&t->opts, err);
+    if (!rc) setup_opts(&t->arena, &t->opts, t->config.experiment);
+    return rc;
+}
+
+static int train(det_trainer *t, det_trial *trial, const det_train_opts *opts, det_err *err)
+{
+    trial_adopt(trial, opts->training);
+    trial_adopt(trial, opts->validation);
+    int rc = prepare(t, opts, err);
+    if (!rc && !t->core) rc = setup_check_length(&t->opts, err);
     if (rc) return rc;
     if (opts->aggregation_frequency > 0)
         trial->ctx->setup.aggregation_frequency = opts->aggregation_frequency;
-    struct host *host = choose_host(t, err);
-    if (!host) return err->code;
-    rc = train_for_host(t, trial, host, err);
-    if (!t->host) host_free(host);
-    return rc;
+    return train_chosen(t, trial, err);
 }
 
 const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opts opts)
@@ -383,6 +394,53 @@ const det_result *det_train_with(det_trainer *t, det_trial *trial, det_train_opt
         return NULL;
     }
     return train(t, trial, &opts, &err) ? raise_err(t, &err) : &t->result;
+}
+
+// --- loops of their own
+
+det_trainer *own_trainer_new(uint64_t seed)
+{
+    det_err err;
+    det_trainer *t = trainer_new(NULL);
+    int rc = check_engine(t, &err);
+    t->setup.hparams = setup_hparams(&t->arena, NULL, NULL, &err);
+    if (!rc) rc = complete(t, (int64_t)seed, &err);
+    if (!rc) return t;
+    raise_err(t, &err);
+    det_trainer_free(t);
+    return NULL;
+}
+
+struct dist *own_trainer_ranks(const det_trainer *t)
+{
+    return t->ranks;
+}
+
+const det_engine *own_trainer_engine(const det_trainer *t)
+{
+    return t->setup.engine;
+}
+
+bool own_trainer_is_task(const det_trainer *t)
+{
+    return t->core != NULL;
+}
+
+int own_loop_train(det_trainer *t, const struct own_loop *loop, const det_train_opts *opts,
+                   const det_result **out, det_err *err)
+{
+    det_err own;
+    if (!err) err = &own;
+    int rc = prepare(t, opts, err);
+    if (rc) return rc;
+    struct context_setup setup = t->setup;
+    if (loop->seed >= 0) setup.seed = (uint64_t)loop->seed;
+    det_trial *trial = trial_new_own(loop, &setup);
+    rc = train_chosen(t, trial, err);
+    trial_free(trial);
+    if (rc) dist_fail(t->ranks, rc, err->msg);
+    *out = rc ? NULL : &t->result;
+    return rc;
 }
 
 // --- a whole task

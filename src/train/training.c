@@ -17,8 +17,7 @@ static uint64_t random_step(const struct training *run)
 
 // --- lengths
 
-// A length in records becomes one in batches.
-static int resolve(const struct training *run, det_length *length, det_err *err)
+int training_resolve(const struct training *run, det_length *length, det_err *err)
 {
     if (length->unit != DET_UNIT_RECORDS) return 0;
     int64_t batch = run->engine->loader_batch_size(run->trial->training) * run->ctx->setup.size;
@@ -51,8 +50,8 @@ static bool is_due(const struct training *run, const det_length *period)
 {
     int64_t count = run->state.batches;
     if (period->unit == DET_UNIT_EPOCHS) {
-        if (count % run->ctx->epoch_length) return false;
-        count /= run->ctx->epoch_length;
+        if (!run->epoch_ended) return false;
+        count = run->state.epochs;
     } else if (period->unit != DET_UNIT_BATCHES) {
         return false;
     }
@@ -62,7 +61,7 @@ static bool is_due(const struct training *run, const det_length *period)
     return period->amount < 1 || count % period->amount == 0;
 }
 
-static void mark_boundaries(struct training *run)
+void training_mark_boundaries(struct training *run)
 {
     if (!training_remaining(run)) run->due |= 1u << BOUNDARY_TRAIN;
     for (int i = BOUNDARY_VALIDATE; i < N_BOUNDARIES; i++)
@@ -78,8 +77,7 @@ static bool is_validated(const struct training *run)
     return run->state.last_validation == run->state.batches;
 }
 
-// It is enough that one rank wants to.
-static int decide_to_leave(struct training *run, det_err *err)
+int training_decide_to_leave(struct training *run, det_err *err)
 {
     bool requested = run->ctx->stop_requested;
     int rc = ranks_any(&run->ctx->setup, "stop", &requested, err);
@@ -107,7 +105,7 @@ static int handle_boundaries(struct training *run, det_err *err)
     for (enum boundary b = 0; !rc && !run->leaving && b < N_BOUNDARIES; b++) {
         if (!(run->due & 1u << b)) continue;
         rc = handle(run, b, err);
-        if (!rc) rc = decide_to_leave(run, err);
+        if (!rc) rc = training_decide_to_leave(run, err);
     }
     run->due = 0;
     return rc;
@@ -179,22 +177,32 @@ static int next_batch(struct training *run, const det_value **out, det_err *err)
     return 0;
 }
 
+int training_report_batch(struct training *run, det_err *err)
+{
+    if (!run->host->wants_batches) return 0;
+    det_report r = {.kind = DET_REPORT_BATCH,
+                    .batches = run->state.batches,
+                    .epochs = run->state.epochs,
+                    .progress = training_progress(run)};
+    return run->host->ops->report(run->host, &r, err);
+}
+
+static void find_epoch_end(struct training *run)
+{
+    run->epoch_ended = run->state.batches % run->ctx->epoch_length == 0;
+}
+
 static int count_batch(struct training *run, int64_t epoch_idx, det_err *err)
 {
     int rc = 0;
     run->state.batches++;
-    if (run->state.batches % run->ctx->epoch_length == 0) {
+    find_epoch_end(run);
+    if (run->epoch_ended) {
         CALLBACKS(run->ctx, rc, err, on_training_epoch_end, epoch_idx, err);
         run->state.epochs++;
     }
-    if (!rc && run->host->wants_batches) {
-        det_report r = {.kind = DET_REPORT_BATCH,
-                        .batches = run->state.batches,
-                        .epochs = run->state.epochs,
-                        .progress = training_progress(run)};
-        rc = run->host->ops->report(run->host, &r, err);
-    }
-    mark_boundaries(run);
+    if (!rc) rc = training_report_batch(run, err);
+    training_mark_boundaries(run);
     return rc;
 }
 
@@ -213,16 +221,16 @@ static int one_batch(struct training *run, det_err *err)
 
 // --- workloads
 
-static int report_workload(struct training *run, det_err *err)
+int training_report_workload(struct training *run, int64_t n_batches, double seconds, det_err *err)
 {
     det_report r = {.kind = DET_REPORT_TRAINING,
                     .batches = run->state.batches,
                     .epochs = run->state.epochs,
                     .progress = training_progress(run),
                     .metrics = run->training,
-                    .n_batches = det_metrics_rows(run->batch_rows),
+                    .n_batches = n_batches,
                     .n_records = run->n_records,
-                    .seconds = (double)(clock_mono_us() - run->workload_start_us) * 1e-6};
+                    .seconds = seconds};
     training_hint_workload(run);
     int rc = run->host->ops->report(run->host, &r, err);
     CALLBACKS(run->ctx, rc, err, on_training_workload_end, run->training, run->batch_rows, err);
@@ -255,7 +263,8 @@ static int workload(struct training *run, det_err *err)
     metrics_reduce(run->batch_rows, NULL, NULL, run->training);
     rc = reducers_finish(run->ctx, true, run->training, err);
     run->ctx->phase = PHASE_READY;
-    if (!rc) rc = report_workload(run, err);
+    double seconds = (double)(clock_mono_us() - run->workload_start_us) * 1e-6;
+    if (!rc) rc = training_report_workload(run, det_metrics_rows(run->batch_rows), seconds, err);
     if (!rc) rc = training_poll(run, err);
     return rc ? rc : handle_boundaries(run, err);
 }
@@ -273,10 +282,11 @@ static bool is_behind(const struct training *run)
 static int train_to(struct training *run, det_length length, det_err *err)
 {
     run->period[BOUNDARY_TRAIN] = length;
-    int rc = resolve(run, &run->period[BOUNDARY_TRAIN], err);
+    int rc = training_resolve(run, &run->period[BOUNDARY_TRAIN], err);
     if (rc) return rc;
     if (is_behind(run)) return training_conclude(run, err);
     // A run that was stopped at a boundary may not have got to its validation.
+    find_epoch_end(run);
     if (run->state.batches && is_due(run, &run->period[BOUNDARY_VALIDATE]))
         run->due = 1u << BOUNDARY_VALIDATE;
     rc = handle_boundaries(run, err);
@@ -346,7 +356,7 @@ static int open_data(struct training *run, det_err *err)
     training_hint_start(run);
     rc = det_check(err);
     for (int i = BOUNDARY_VALIDATE; !rc && i < N_BOUNDARIES; i++)
-        rc = resolve(run, &run->period[i], err);
+        rc = training_resolve(run, &run->period[i], err);
     return rc ? det_wrap(err, "training data") : 0;
 }
 
@@ -355,12 +365,13 @@ static int start(struct training *run, det_err *err)
     run->ctx->batch_idx = -1;
     int rc = run->resume ? training_read_state(run, err) : 0;
     run->ctx->initial_batch = run->state.batches;
+    if (!rc && run->trial->own) rc = own_loop_open(run, err);
     if (!rc) rc = start_callbacks(run, err);
-    if (!rc) rc = open_data(run, err);
+    if (!rc && !run->trial->own) rc = open_data(run, err);
     if (!rc && run->resume) rc = training_resume(run, err);
     if (!rc) rc = ranks_share_models(run->ctx, false, err);
     CALLBACKS(run->ctx, rc, err, on_training_start, err);
-    if (!rc && run->opts->initial_validation && !run->state.batches)
+    if (!rc && run->opts->initial_validation && !run->trial->own && !run->state.batches)
         rc = training_validate(run, err);
     return rc;
 }
@@ -376,7 +387,7 @@ static void leave_host(struct training *run, int rc, const det_err *err)
 int training_run(struct training *run, det_err *err)
 {
     int rc = start(run, err);
-    if (!rc) rc = train_all(run, err);
+    if (!rc) rc = run->trial->own ? own_loop_run(run, err) : train_all(run, err);
     int blamed = rc ? dist_blame(run->ctx->setup.ranks, err) : 0;
     if (blamed) rc = blamed;
     if (rc) dist_fail(run->ctx->setup.ranks, rc, err->msg);

@@ -12,12 +12,15 @@
 #include "base/buf.h"
 #include "train/context.h"
 #include "train/host.h"
+#include "train/own_loop.h"
 
 struct det_trial {
     const det_trial_ops *ops;
     char *name;
     void *self;
     det_context *ctx;
+    const struct own_loop
+        *own; // it has a loop of its own, and no ops; NULL: training.c is its loop
     det_loader *training, *validation; // in use
     det_loader **loaders;              // all that belong to the trial
     int n_loaders;
@@ -31,6 +34,11 @@ const det_engine *trainer_engine(const det_trainer *trainer);
 det_trial *trial_new(const det_trial_ops *ops, det_trial_opts opts,
                      const struct context_setup *setup, det_err *err);
 void trial_free(det_trial *t);
+// One with a loop of its own, which must outlive it: what it wraps stays its owner's.
+det_trial *trial_new_own(const struct own_loop *loop, const struct context_setup *setup);
+// Makes what there is to train, and goes through the loop (own_loop.c).
+int own_loop_open(struct training *run, det_err *err);
+int own_loop_run(struct training *run, det_err *err);
 
 // The loader belongs to the trial from now on; NULL and known ones are ignored.
 void trial_adopt(det_trial *t, det_loader *loader);
@@ -75,8 +83,9 @@ struct training {
     det_length period[N_BOUNDARIES]; // BOUNDARY_TRAIN: the length to train to. No records left
     struct training_state state;
     det_iter *iter;
-    bool has_nan; // the world was told so
-    unsigned due; // bits of boundaries that are reached
+    bool has_nan;     // the world was told so
+    unsigned due;     // bits of boundaries that are reached
+    bool epoch_ended; // with the last batch
     bool leaving;
     det_stop_reason stop_reason;
 
@@ -95,6 +104,17 @@ void training_done(struct training *run);
 int training_run(struct training *run, det_err *err);
 void training_close(struct training *run); // what is in use, but not what came out
 
+// Marks the boundaries that are reached with the batches trained.
+void training_mark_boundaries(struct training *run);
+// Whether to end here, with a checkpoint: it is enough that one rank wants to.
+int training_decide_to_leave(struct training *run, det_err *err);
+// A batch was trained: the world hears of it.
+int training_report_batch(struct training *run, det_err *err);
+// Averages are in run->training.
+int training_report_workload(struct training *run, int64_t n_batches, double seconds, det_err *err);
+// A length in records becomes one in batches.
+int training_resolve(const struct training *run, det_length *length, det_err *err);
+
 // Records of a batch, 0 if they cannot be counted.
 int64_t training_records(const struct training *run, const det_value *batch);
 
@@ -105,6 +125,10 @@ int64_t training_remaining(const struct training *run);
 
 // Validates and reports (validate.c).
 int training_validate(struct training *run, det_err *err);
+// What came out of a validation is in run->validation: finds out whether it is the best, and reports
+// it. *wanted: the policy wants a checkpoint.
+int training_take_validation(struct training *run, int64_t n_records, double seconds, bool *wanted,
+                             det_err *err);
 // The length was reached before: the host hears what came out, if it wants to.
 int training_conclude(struct training *run, det_err *err);
 

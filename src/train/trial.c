@@ -89,10 +89,21 @@ det_trial *trial_new(const det_trial_ops *ops, det_trial_opts opts,
     return NULL;
 }
 
+det_trial *trial_new_own(const struct own_loop *loop, const struct context_setup *setup)
+{
+    det_trial *t = xcalloc(1, sizeof *t);
+    struct context_setup lent = *setup;
+    lent.lent = true;
+    t->own = loop;
+    t->name = xstrdup(loop->name);
+    t->ctx = context_new(&lent);
+    return t;
+}
+
 void trial_free(det_trial *t)
 {
     if (!t) return;
-    if (t->ops->done) t->ops->done(t->self);
+    if (t->ops && t->ops->done) t->ops->done(t->self);
     for (int i = 0; i < t->n_loaders; i++)
         t->ctx->setup.engine->loader_free(t->loaders[i]);
     context_free(t->ctx);

@@ -155,7 +155,7 @@ static void keep_best(struct training *run, double metric)
     metrics_add_all(run->best, run->validation);
 }
 
-static int report(struct training *run, int64_t n_records, int64_t start_us, det_err *err)
+static int report(struct training *run, int64_t n_records, double seconds, det_err *err)
 {
     det_report r = {.kind = DET_REPORT_VALIDATION,
                     .batches = run->state.batches,
@@ -164,18 +164,15 @@ static int report(struct training *run, int64_t n_records, int64_t start_us, det
                     .metrics = run->validation,
                     .n_batches = det_metrics_rows(run->validation_rows),
                     .n_records = n_records,
-                    .seconds = (double)(clock_mono_us() - start_us) * 1e-6};
+                    .seconds = seconds};
     return run->host->ops->report(run->host, &r, err);
 }
 
-int training_validate(struct training *run, det_err *err)
+int training_take_validation(struct training *run, int64_t n_records, double seconds, bool *wanted,
+                             det_err *err)
 {
-    int64_t start_us = clock_mono_us(), n_records = 0;
     double metric;
-    int rc = 0;
-    CALLBACKS(run->ctx, rc, err, on_validation_start, err);
-    if (!rc) rc = evaluate(run, &n_records, err);
-    if (!rc) rc = find_metric(run, &metric, err);
+    int rc = find_metric(run, &metric, err);
     if (rc) return rc;
     run->state.last_validation = run->state.batches;
     CALLBACKS(run->ctx, rc, err, on_validation_end, run->validation, err);
@@ -184,11 +181,24 @@ int training_validate(struct training *run, det_err *err)
     keep_best(run, metric);
     if (!training_remaining(run) && run->host->ops->completed)
         rc = run->host->ops->completed(run->host, metric, err);
-    if (!rc) rc = report(run, n_records, start_us, err);
+    if (!rc) rc = report(run, n_records, seconds, err);
     training_hint_validation(run);
     det_checkpoint_policy policy = run->opts->checkpoint_policy;
-    bool wanted = policy == DET_CHECKPOINT_ALL ||
-                  (policy == DET_CHECKPOINT_BEST && (best || !run->host->metric));
+    *wanted = policy == DET_CHECKPOINT_ALL ||
+              (policy == DET_CHECKPOINT_BEST && (best || !run->host->metric));
+    return rc;
+}
+
+int training_validate(struct training *run, det_err *err)
+{
+    int64_t start_us = clock_mono_us(), n_records = 0;
+    bool wanted = false;
+    int rc = 0;
+    CALLBACKS(run->ctx, rc, err, on_validation_start, err);
+    if (!rc) rc = evaluate(run, &n_records, err);
+    if (rc) return rc;
+    double seconds = (double)(clock_mono_us() - start_us) * 1e-6;
+    rc = training_take_validation(run, n_records, seconds, &wanted, err);
     return !rc && wanted ? training_checkpoint(run, err) : rc;
 }
 

@@ -16,4 +16,8 @@ for line in "train_loss_epoch: " "accuracy: " "learning rate: " "20 updates of 3
     expect_out "$line"
 done
 [ "$(grep -c "Starting epoch 3" out)" = 1 ] || fail "the resumed run should start with epoch 3"
-[ "$(grep -c "Starting epoch 2" out)" = 1 ] || fail "the resumed run should not repeat epoch 2"
+[ "$(grep -c "Starting epoch 2" out)" = 2 ] || fail "the resumed run should not repeat epoch 2"
+[ "$(grep -c eval_loss_epoch metrics.jsonl)" = 2 ] || fail "two evaluations should be in metrics.jsonl"
+run "$program" mnist
+expect_status 0
+[ "$(grep -c eval_loss_epoch metrics.jsonl)" = 2 ] || fail "a run that has ended should have nothing more to do"

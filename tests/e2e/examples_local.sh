@@ -48,6 +48,7 @@ completes generic/shell.yaml
 completes generic/python.yaml
 completes plain/const.yaml
 completes accelerated_mnist/const.yaml
+completes accelerated_mnist/search.yaml --config searcher.max_trials=3
 
 # Nothing was forgotten: what is not above has a test of its own.
 for file in $(cd "$sources/examples" && ls -- */*.yaml); do

@@ -129,15 +129,15 @@ def test_a_killed_task_goes_on_exactly(det):
         expect('validation', [n for n, _ in series(m, t, 'validation', 'loss')], [500, 1000, 1500, 2000])
 
 
-def trial_process(t, rank=None):
-    """The det-run of a trial, or of one of its ranks: the only one whose environment says so."""
+def trial_process(t, rank=None, program='det-run'):
+    """That of a trial, or of one of its ranks: the only one whose environment says so."""
     wanted = {f'DET_TRIAL_ID={t}'.encode()} | ({f'RANK={rank}'.encode()} if rank is not None else set())
 
     def look():
         for pid in filter(str.isdigit, os.listdir('/proc')):
             try:
                 with open(f'/proc/{pid}/comm') as f, open(f'/proc/{pid}/environ', 'rb') as env:
-                    if f.read() == 'det-run\n' and wanted <= set(env.read().split(b'\0')):
+                    if f.read() == f'{program}\n' and wanted <= set(env.read().split(b'\0')):
                         return int(pid)
             except OSError:
                 pass

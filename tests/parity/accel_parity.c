@@ -21,13 +21,6 @@ static det_dataset *pairs(void)
 
 DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 4, 0.5);
 
-static void stop_on(int failed, const det_err *err)
-{
-    if (!failed) return;
-    fprintf(stderr, "accel_parity: %s\n", err->msg);
-    exit(1);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 2) return 2;
@@ -35,15 +28,17 @@ int main(int argc, char **argv)
     det_module *net = det_nn_sequential(det_nn_linear(2, 8), det_nn_batch_norm1d(8), det_nn_relu(),
                                         det_nn_linear(8, 2));
     det_accel *t = det_accel_new(net, det_cross_entropy_with, det_optim_adam(net, .lr = 0.01),
-                                 .no_callbacks = true);
+                                 .callbacks = DET_ACCEL_CALLBACKS_NONE);
     det_dataset *d = pairs();
     det_err err;
-    stop_on(
-        det_accel_train(t, d, &err, .num_epochs = 1, .keep_order = true, .create_scheduler = decay),
-        &err);
-    if (argc > 2) stop_on(det_accel_load_checkpoint(t, argv[2], &err), &err);
-    stop_on(det_accel_save_checkpoint(t, argv[1], &err), &err);
-    stop_on(det_accel_evaluate(t, d, &err), &err);
+    det_accel_train(t, d, .num_epochs = 1, .shuffle = false, .create_scheduler = decay);
+    if (argc > 2) det_accel_load_checkpoint(t, argv[2]);
+    det_accel_save_checkpoint(t, argv[1]);
+    det_accel_evaluate(t, d);
+    if (det_check(&err)) {
+        fprintf(stderr, "accel_parity: %s\n", err.msg);
+        return 1;
+    }
     printf("%.9g %.9g\n", det_accel_history_latest(det_accel_run_history(t), "evaluation_loss"),
            det_optim_lr(det_accel_optimizer(t), 0));
     det_accel_free(t);

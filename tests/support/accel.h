@@ -30,10 +30,12 @@ static inline det_module *small_net(void)
 }
 
 // A trainer that is silent unless .out or .callbacks say otherwise.
-#define small_trainer(...) small_trainer_of((det_accel_opts){.no_callbacks = true, __VA_ARGS__})
+#define small_trainer(...) small_trainer_of(DET_ACCEL_OPTS(__VA_ARGS__))
 
 static inline det_accel *small_trainer_of(det_accel_opts opts)
 {
+    static det_accel_callback *const none[1];
+    if (!opts.callbacks.items) opts.callbacks.items = none;
     det_module *net = small_net();
     det_accel *t =
         det_accel_new_with(net, det_cross_entropy_with, det_optim_sgd(net, .lr = 0.1), opts);
@@ -41,11 +43,35 @@ static inline det_accel *small_trainer_of(det_accel_opts opts)
     return t;
 }
 
-#define assert_trains(trainer, dataset, ...)                             \
-    do {                                                                 \
-        det_err trains_err;                                              \
-        if (det_accel_train(trainer, dataset, &trains_err, __VA_ARGS__)) \
-            fail_msg("train: %s", trains_err.msg);                       \
+// One whose every part has a state that matters: random numbers, running averages, moments.
+static inline det_accel *dropout_trainer(det_accel_opts opts)
+{
+    det_manual_seed(7);
+    det_module *net = det_nn_sequential(det_nn_linear(2, 16), det_nn_batch_norm1d(16),
+                                        det_nn_relu(), det_nn_dropout(0.3), det_nn_linear(16, 2));
+    det_accel *t =
+        det_accel_new_with(net, det_cross_entropy_with, det_optim_adam(net, .lr = 0.01), opts);
+    assert_fine();
+    return t;
+}
+
+// The sticky error of what is tried: err gets it, its code is the result.
+#define try_train(trainer, dataset, err, ...) \
+    ((void)det_accel_train(trainer, dataset, __VA_ARGS__), det_check(err))
+#define try_evaluate(trainer, dataset, err, ...) \
+    ((void)det_accel_evaluate(trainer, dataset, __VA_ARGS__), det_check(err))
+#define try_save_checkpoint(trainer, path, err, ...) \
+    ((void)det_accel_save_checkpoint(trainer, path, __VA_ARGS__), det_check(err))
+#define try_load_checkpoint(trainer, path, err, ...) \
+    ((void)det_accel_load_checkpoint(trainer, path, __VA_ARGS__), det_check(err))
+#define try_save_training_state(trainer, path, err) \
+    ((void)det_accel_save_training_state(trainer, path), det_check(err))
+
+#define assert_trains(trainer, dataset, ...)                       \
+    do {                                                           \
+        det_err trains_err;                                        \
+        if (try_train(trainer, dataset, &trains_err, __VA_ARGS__)) \
+            fail_msg("train: %s", trains_err.msg);                 \
     } while (0)
 
 static inline double latest(det_accel *t, const char *metric)
@@ -70,6 +96,21 @@ static inline bool same_weights(det_accel *a, det_accel *b)
         same = !memcmp(det_data(p), det_data(q), (size_t)det_numel(p) * sizeof(float));
     }
     return same;
+}
+
+static inline void assert_same_history(det_accel *a, det_accel *b)
+{
+    det_accel_history *h = det_accel_run_history(a), *k = det_accel_run_history(b);
+    assert_int_equal(det_accel_history_n_metrics(h), det_accel_history_n_metrics(k));
+    for (int i = 0; i < det_accel_history_n_metrics(h); i++) {
+        const char *name = det_accel_history_name(h, i);
+        int n, m;
+        const double *v = det_accel_history_values(h, name, &n),
+                     *w = det_accel_history_values(k, name, &m);
+        assert_int_equal(n, m);
+        assert_memory_equal(v, w, (size_t)n * sizeof *v);
+    }
+    assert_int_equal(det_accel_history_current_epoch(h), det_accel_history_current_epoch(k));
 }
 
 // The largest difference of a parameter.

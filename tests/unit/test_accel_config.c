@@ -15,13 +15,13 @@ static det_accel_run_config config(int64_t batches, int processes, det_accel_tra
 static void test_run_config__counts_updates(void **state)
 {
     (void)state;
-    det_accel_run_config c = config(20, 4, (det_accel_train_opts){.num_epochs = 300});
+    det_accel_run_config c = config(20, 4, DET_ACCEL_TRAIN_OPTS(.num_epochs = 300));
     assert_int_equal(c.num_update_steps_per_epoch, 80);
     assert_int_equal(c.num_local_update_steps_per_epoch, 20);
     assert_int_equal(c.max_num_train_steps, 24001);
     assert_int_equal(c.num_epochs, 300);
     assert_true(c.is_distributed);
-    c = config(41, 1, (det_accel_train_opts){.num_epochs = 3, .gradient_accumulation_steps = 2});
+    c = config(41, 1, DET_ACCEL_TRAIN_OPTS(.num_epochs = 3, .gradient_accumulation_steps = 2));
     assert_int_equal(c.num_update_steps_per_epoch, 21);
     assert_int_equal(c.train_total_batch_size, 16);
     assert_int_equal(c.eval_total_batch_size, 8);
@@ -33,12 +33,12 @@ static void test_run_config__takes_the_smaller_limit(void **state)
 {
     (void)state;
     det_accel_run_config c =
-        config(10, 1, (det_accel_train_opts){.num_epochs = 5, .max_num_train_steps = 17});
+        config(10, 1, DET_ACCEL_TRAIN_OPTS(.num_epochs = 5, .max_num_train_steps = 17));
     assert_int_equal(c.num_epochs, 2);
     assert_int_equal(c.max_num_train_steps, 17);
-    c = config(10, 1, (det_accel_train_opts){.num_epochs = 2, .max_num_train_steps = 1000});
+    c = config(10, 1, DET_ACCEL_TRAIN_OPTS(.num_epochs = 2, .max_num_train_steps = 1000));
     assert_int_equal(c.num_epochs, 2);
-    c = config(10, 1, (det_accel_train_opts){.max_num_train_steps = 31});
+    c = config(10, 1, DET_ACCEL_TRAIN_OPTS(.max_num_train_steps = 31));
     assert_int_equal(c.num_epochs, 4);
 }
 
@@ -56,7 +56,7 @@ static void test_run_config__scales_losses(void **state)
 
 static const char *eval_warning(int64_t n_samples, det_err *err)
 {
-    det_accel_run_config c = config(1, 4, (det_accel_train_opts){.num_epochs = 1});
+    det_accel_run_config c = config(1, 4, DET_ACCEL_TRAIN_OPTS(.num_epochs = 1));
     const char *warning;
     run_config_check_eval(&c, n_samples, &warning, err);
     return warning;
@@ -77,7 +77,7 @@ static void test_run_config__looks_at_the_last_evaluation_batch(void **state)
 static void test_run_config__is_a_dict(void **state)
 {
     (void)state;
-    det_accel_run_config c = config(20, 1, (det_accel_train_opts){.num_epochs = 3});
+    det_accel_run_config c = config(20, 1, DET_ACCEL_TRAIN_OPTS(.num_epochs = 3));
     c.mixed_precision = "no";
     det_value *d = det_accel_run_config_to_dict(&c);
     int64_t n;

@@ -4,19 +4,28 @@
 
 #include "sys/pool.h"
 
-enum { TRAIN_LOSS, EVAL_LOSS };
+enum { TRAIN_LOSS, EVAL_LOSS, UPDATES };
 
 // As many samples per update, however many share them.
 static int train(int rank, struct rank_result *mine)
 {
-    det_accel_processes processes;
-    det_dataset *train_set = pairs(64), *eval_set = pairs(32);
+    det_dataset *train_set = pairs(64), *eval_set = pairs(36);
+    char *text = NULL;
+    size_t n_text = 0;
+    FILE *out = open_memstream(&text, &n_text);
     pool_set_threads(1);
-    RANK_CHECK(!det_accel_join(&processes, &mine->err) && processes.rank == rank);
-    det_accel *t = small_trainer(.processes = processes);
-    RANK_CHECK(!det_accel_train(t, train_set, &mine->err, .num_epochs = 2, .keep_order = true,
-                                .per_device_batch_size = 8 / processes.n,
-                                .eval_dataset = eval_set));
+    det_trainer *task = det_init(.seed = 42);
+    RANK_CHECK(task && det_trainer_rank(task) == rank);
+    det_accel *t =
+        small_trainer(.trainer = task, .out = out,
+                      .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_print_metrics()));
+    RANK_CHECK(!try_train(t, train_set, &mine->err, .num_epochs = 2, .shuffle = false,
+                          .per_device_batch_size = 4 / det_trainer_size(task),
+                          .gradient_accumulation_steps = 2, .eval_dataset = eval_set));
+    fclose(out);
+    RANK_CHECK(!n_text == (rank > 0)); // one of them prints
+    RANK_CHECK(det_accel_get_run_config(t)->is_world_process_zero == !rank);
+    free(text);
     for (int i = 0; i < det_module_n_params(det_accel_model(t)); i++) {
         det_tensor *w = det_module_param(det_accel_model(t), i);
         memcpy(mine->weight + mine->n_weights, det_data(w), (size_t)det_numel(w) * sizeof(float));
@@ -24,8 +33,9 @@ static int train(int rank, struct rank_result *mine)
     }
     mine->number[TRAIN_LOSS] = latest(t, "train_loss_epoch");
     mine->number[EVAL_LOSS] = latest(t, "eval_loss_epoch");
+    mine->number[UPDATES] = (double)det_accel_updates(t);
     det_accel_free(t);
-    det_accel_leave(&processes);
+    det_trainer_free(task);
     det_dataset_free(train_set);
     det_dataset_free(eval_set);
     return 0;
@@ -44,6 +54,7 @@ static void test_ranks__of_the_accelerated_trainer_train_as_one(void **state)
                                 (size_t)one->n_weights * sizeof(float));
             assert_near(all[i].number[TRAIN_LOSS], one->number[TRAIN_LOSS], 1e-6);
             assert_near(all[i].number[EVAL_LOSS], one->number[EVAL_LOSS], 1e-6);
+            assert_near(all[i].number[UPDATES], one->number[UPDATES], 0);
         }
         for (int i = 0; i < one->n_weights; i++)
             assert_near(all[0].weight[i], one->weight[i], 1e-6);
@@ -61,17 +72,16 @@ static const det_accel_callback_ops dying = {.name = "Dying",
 
 static int train_until_death(int rank, struct rank_result *mine)
 {
-    det_accel_processes processes;
     det_dataset *train_set = pairs(64);
     pool_set_threads(1);
-    RANK_CHECK(!det_accel_join(&processes, &mine->err));
-    det_accel_opts opts = {.no_callbacks = true, .processes = processes};
+    det_trainer *task = det_init(.seed = 42);
+    det_accel_opts opts = DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE, .trainer = task);
     det_accel_callback *const callbacks[] = {rank ? det_accel_callback_new(&dying, NULL) : NULL};
     if (rank) opts.callbacks = (det_accel_callbacks){callbacks, 1};
     det_accel *t = small_trainer_of(opts);
-    RANK_CHECK(det_accel_train(t, train_set, &mine->err, .num_epochs = 3));
+    RANK_CHECK(try_train(t, train_set, &mine->err, .num_epochs = 3));
     det_accel_free(t);
-    det_accel_leave(&processes);
+    det_trainer_free(task);
     det_dataset_free(train_set);
     return 0;
 }

@@ -4,17 +4,6 @@
 
 DET_ACCEL_PARTIAL(decay, det_lr_step_decay, 3, 0.5);
 
-static det_accel *dropout_trainer(det_accel_opts opts)
-{
-    det_manual_seed(7);
-    det_module *net = det_nn_sequential(det_nn_linear(2, 16), det_nn_batch_norm1d(16),
-                                        det_nn_relu(), det_nn_dropout(0.3), det_nn_linear(16, 2));
-    det_accel *t =
-        det_accel_new_with(net, det_cross_entropy_with, det_optim_adam(net, .lr = 0.01), opts);
-    assert_fine();
-    return t;
-}
-
 // --- checkpoints
 
 static det_value *content_of(const char *path)
@@ -22,8 +11,8 @@ static det_value *content_of(const char *path)
     det_err err;
     det_accel *t = small_trainer();
     det_value *content = NULL;
-    assert_ok(det_accel_load_checkpoint(t, path, &err, .no_scheduler = true, .no_optimizer = true,
-                                        .content = &content),
+    assert_ok(try_load_checkpoint(t, path, &err, .scheduler = false, .optimizer = false,
+                                  .content = &content),
               &err);
     det_accel_free(t);
     return content;
@@ -39,15 +28,14 @@ static void test_checkpoint__has_what_was_asked_for(void **state)
     det_value *kwargs = det_value_dict();
     det_value_set(kwargs, "note", det_value_str("of mine"));
     det_err err;
-    assert_ok(det_accel_save_checkpoint(t, path, &err, .checkpoint_kwargs = kwargs), &err);
+    assert_ok(try_save_checkpoint(t, path, &err, .checkpoint_kwargs = kwargs), &err);
     det_value *all = content_of(path);
     assert_non_null(det_value_get(all, "model_state_dict"));
     assert_non_null(det_value_get(all, "optimizer_state_dict"));
     assert_non_null(det_value_get(all, "scheduler_state_dict"));
     assert_non_null(det_value_get(all, "note"));
     det_value_free(all);
-    assert_ok(det_accel_save_checkpoint(t, path, &err, .no_optimizer = true, .no_scheduler = true),
-              &err);
+    assert_ok(try_save_checkpoint(t, path, &err, .optimizer = false, .scheduler = false), &err);
     det_value *bare = content_of(path);
     assert_int_equal(det_value_len(bare), 1);
     det_value_free(bare);
@@ -65,9 +53,9 @@ static void test_checkpoint__brings_everything_back(void **state)
     assert_trains(a, d, .num_epochs = 2, .create_scheduler = decay);
     assert_trains(b, d, .num_epochs = 1, .create_scheduler = decay);
     det_err err;
-    assert_ok(det_accel_save_checkpoint(a, path, &err), &err);
+    assert_ok(try_save_checkpoint(a, path, &err), &err);
     assert_false(same_weights(a, b));
-    assert_ok(det_accel_load_checkpoint(b, path, &err), &err);
+    assert_ok(try_load_checkpoint(b, path, &err), &err);
     assert_true(same_weights(a, b));
     assert_near(det_optim_lr(det_accel_optimizer(b), 0), det_optim_lr(det_accel_optimizer(a), 0),
                 0);
@@ -85,13 +73,13 @@ static void test_checkpoint__wants_a_scheduler_for_a_scheduler(void **state)
     det_accel *a = small_trainer(), *b = small_trainer();
     assert_trains(a, d, .num_epochs = 1, .create_scheduler = decay);
     det_err err;
-    assert_ok(det_accel_save_checkpoint(a, path, &err), &err);
-    assert_int_equal(det_accel_load_checkpoint(b, path, &err), DET_ESTATE);
+    assert_ok(try_save_checkpoint(a, path, &err), &err);
+    assert_int_equal(try_load_checkpoint(b, path, &err), DET_ESTATE);
     assert_err(err, DET_ESTATE, "checkpoint.pth': it has a scheduler, the trainer has none");
     assert_false(same_weights(a, b)); // nothing was changed
-    assert_ok(det_accel_load_checkpoint(b, path, &err, .no_scheduler = true), &err);
+    assert_ok(try_load_checkpoint(b, path, &err, .scheduler = false), &err);
     assert_true(same_weights(a, b));
-    assert_int_equal(det_accel_load_checkpoint(b, "/nowhere", &err), DET_ENOTFOUND);
+    assert_int_equal(try_load_checkpoint(b, "/nowhere", &err), DET_ENOTFOUND);
     det_accel_free(a);
     det_accel_free(b);
     det_dataset_free(d);
@@ -111,7 +99,7 @@ static void crash_step_start(void *self, det_accel *t)
     struct crash *c = self;
     if (c->seen++ != c->at_batch) return;
     det_err err;
-    assert_ok(det_accel_save_training_state(t, c->path, &err), &err);
+    assert_ok(try_save_training_state(t, c->path, &err), &err);
     det_raise(DET_EIO, "the machine went down");
 }
 
@@ -121,25 +109,10 @@ static const det_accel_callback_ops crash_ops = {.name = "Crash",
 #define RUN \
     .num_epochs = 3, .eval_dataset = eval, .per_device_batch_size = 8, .create_scheduler = decay
 
-#define WATCHERS                                                                     \
-    det_accel_callback_early_stopping(.patience = 50),                               \
-        det_accel_callback_save_best_model(.save_path = best_path, .no_load = true), \
+#define WATCHERS                                                                   \
+    det_accel_callback_early_stopping(.patience = 50),                             \
+        det_accel_callback_save_best_model(.save_path = best_path, .load = false), \
         det_accel_callback_model_ema(.decay = 0.9, .save_path = ema_path)
-
-static void assert_same_history(det_accel *a, det_accel *b)
-{
-    det_accel_history *h = det_accel_run_history(a), *k = det_accel_run_history(b);
-    assert_int_equal(det_accel_history_n_metrics(h), det_accel_history_n_metrics(k));
-    for (int i = 0; i < det_accel_history_n_metrics(h); i++) {
-        const char *name = det_accel_history_name(h, i);
-        int n, m;
-        const double *v = det_accel_history_values(h, name, &n),
-                     *w = det_accel_history_values(k, name, &m);
-        assert_int_equal(n, m);
-        assert_memory_equal(v, w, (size_t)n * sizeof *v);
-    }
-    assert_int_equal(det_accel_history_current_epoch(h), det_accel_history_current_epoch(k));
-}
 
 // Interrupted at every batch of three epochs, with dropout, batch norm, Adam, a schedule and an
 // average of the weights: weights and history end up the same to the last bit.
@@ -151,17 +124,18 @@ static void test_resume__is_exact_everywhere(void **state)
     const char *path = temp_path("state.pth"), *best_path = temp_path("best.pt"),
                *ema_path = temp_path("ema.pt");
     det_accel *whole =
-        dropout_trainer((det_accel_opts){.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out});
+        dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out));
     assert_trains(whole, train, RUN);
     for (int64_t at = 0; at < 18; at++) {
         struct crash crash = {.at_batch = at, .path = path};
-        det_accel *broken = dropout_trainer((det_accel_opts){
-            .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_new(&crash_ops, &crash), WATCHERS),
-            .out = out});
+        det_accel *broken = dropout_trainer(
+            DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS(
+                               det_accel_callback_new(&crash_ops, &crash), WATCHERS),
+                           .out = out));
         det_err err;
-        assert_int_equal(det_accel_train(broken, train, &err, RUN), DET_EIO);
-        det_accel *resumed = dropout_trainer(
-            (det_accel_opts){.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out});
+        assert_int_equal(try_train(broken, train, &err, RUN), DET_EIO);
+        det_accel *resumed =
+            dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS(WATCHERS), .out = out));
         assert_trains(resumed, train, RUN, .resume_from = path);
         assert_true(same_weights(whole, resumed));
         assert_same_history(whole, resumed);
@@ -182,18 +156,17 @@ static void test_resume__works_between_epochs(void **state)
     det_dataset *train = pairs(40), *eval = pairs(16);
     FILE *out = fopen("/dev/null", "w");
     const char *dir = temp_path("states");
-    det_accel *whole = dropout_trainer((det_accel_opts){
-        .out = out,
-        .callbacks = DET_ACCEL_CALLBACKS(
-            det_accel_callback_save_training_state(.save_dir = dir, .every_n_epochs = 1,
-                                                   .every_n_steps = 5))});
+    det_accel *whole = dropout_trainer(
+        DET_ACCEL_OPTS(.out = out,
+                       .callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_save_training_state(
+                               .save_dir = dir, .every_n_epochs = 1, .every_n_steps = 5))));
     assert_trains(whole, train, RUN);
     static const char *const names[] = {"epoch_1", "epoch_2", "epoch_3", "step_5",
                                         "step_10", "step_15", "final"};
     for (size_t i = 0; i < N_OF(names); i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s.pth", dir, names[i]);
-        det_accel *resumed = dropout_trainer((det_accel_opts){.no_callbacks = true});
+        det_accel *resumed = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE));
         assert_trains(resumed, train, RUN, .resume_from = path);
         assert_true(same_weights(whole, resumed));
         assert_same_history(whole, resumed);
@@ -205,6 +178,30 @@ static void test_resume__works_between_epochs(void **state)
     fclose(out);
 }
 
+// Files of the first version, which knew nothing of evaluations before. Other processors compute
+// other last bits.
+static void test_resume__reads_files_of_older_versions(void **state)
+{
+    (void)state;
+    det_dataset *train = pairs(44), *eval = pairs(16);
+    det_accel *whole = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE));
+    assert_trains(whole, train, RUN);
+    static const char *const names[] = {"step_8", "epoch_2"};
+    for (size_t i = 0; i < N_OF(names); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "tests/golden/accel/version-0.1-%s.pth", names[i]);
+        det_accel *resumed = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE));
+        assert_trains(resumed, train, RUN, .resume_from = path);
+        assert_near(weight_distance(whole, resumed), 0, 1e-3);
+        assert_int_equal(n_values(resumed, "train_loss_epoch"), 3);
+        assert_int_equal(n_values(resumed, "eval_loss_epoch"), 3);
+        det_accel_free(resumed);
+    }
+    det_accel_free(whole);
+    det_dataset_free(train);
+    det_dataset_free(eval);
+}
+
 // A finished run goes on if it is made longer.
 static void test_resume__counts_all_epochs(void **state)
 {
@@ -213,11 +210,11 @@ static void test_resume__counts_all_epochs(void **state)
     FILE *out = fopen("/dev/null", "w");
     const char *dir = temp_path("longer");
     det_accel *two = dropout_trainer(
-                  (det_accel_opts){.out = out,
-                                   .callbacks = DET_ACCEL_CALLBACKS(
-                                       det_accel_callback_save_training_state(.save_dir = dir))}),
-              *five = dropout_trainer((det_accel_opts){.no_callbacks = true}),
-              *more = dropout_trainer((det_accel_opts){.no_callbacks = true});
+                  DET_ACCEL_OPTS(.out = out,
+                                 .callbacks = DET_ACCEL_CALLBACKS(
+                                     det_accel_callback_save_training_state(.save_dir = dir)))),
+              *five = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE)),
+              *more = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE));
     char path[256];
     snprintf(path, sizeof path, "%s/final.pth", dir);
     assert_trains(two, train, .num_epochs = 2);
@@ -242,9 +239,9 @@ static void test_resume__wants_the_same_order(void **state)
                                           det_accel_callback_new(&crash_ops, &crash))),
               *resumed = small_trainer();
     det_err err;
-    assert_int_equal(det_accel_train(broken, train, &err, .num_epochs = 1), DET_EIO);
-    det_accel_train(resumed, train, &err, .num_epochs = 1, .per_device_batch_size = 4,
-                    .resume_from = path);
+    assert_int_equal(try_train(broken, train, &err, .num_epochs = 1), DET_EIO);
+    try_train(resumed, train, &err, .num_epochs = 1, .per_device_batch_size = 4,
+              .resume_from = path);
     assert_err(err, DET_EINVAL, "it is amid an epoch of 5 batches, here are 10");
     det_accel_free(broken);
     det_accel_free(resumed);
@@ -259,7 +256,7 @@ static void try_to_save(void *self, det_accel *t, const det_value *batch,
     (void)batch, (void)output;
     det_err err;
     assert_false(det_accel_is_resumable(t));
-    assert_int_equal(det_accel_save_training_state(t, self, &err), DET_ESTATE);
+    assert_int_equal(try_save_training_state(t, self, &err), DET_ESTATE);
     assert_err(err, DET_ESTATE, "not amid an update or evaluation");
     n_refused++;
 }
@@ -298,16 +295,16 @@ static void test_resume__refuses_what_does_not_fit(void **state)
                                  .callbacks = DET_ACCEL_CALLBACKS(
                                      det_accel_callback_save_training_state(.save_dir = dir))),
               *seeded = small_trainer(.seed = 5),
-              *larger = dropout_trainer((det_accel_opts){.no_callbacks = true});
+              *larger = dropout_trainer(DET_ACCEL_OPTS(.callbacks = DET_ACCEL_CALLBACKS_NONE));
     assert_trains(a, d, .num_epochs = 1);
     det_err err;
-    det_accel_train(seeded, d, &err, .num_epochs = 2, .resume_from = path);
+    try_train(seeded, d, &err, .num_epochs = 2, .resume_from = path);
     assert_err(err, DET_EINVAL, "it has seed 42, the trainer 5");
-    det_accel_train(larger, d, &err, .num_epochs = 2, .resume_from = path);
+    try_train(larger, d, &err, .num_epochs = 2, .resume_from = path);
     assert_err(err, DET_EINVAL, "final.pth");
     const char *plain = temp_path("plain.pth");
-    assert_ok(det_accel_save_checkpoint(a, plain, &err), &err);
-    det_accel_train(a, d, &err, .num_epochs = 2, .resume_from = plain);
+    assert_ok(try_save_checkpoint(a, plain, &err), &err);
+    try_train(a, d, &err, .num_epochs = 2, .resume_from = plain);
     assert_err(err, DET_EINVAL, "plain.pth': epoch");
     det_accel_free(a);
     det_accel_free(seeded);
@@ -324,6 +321,7 @@ int main(void)
         TEST(test_checkpoint__wants_a_scheduler_for_a_scheduler),
         TEST(test_resume__is_exact_everywhere),
         TEST(test_resume__works_between_epochs),
+        TEST(test_resume__reads_files_of_older_versions),
         TEST(test_resume__counts_all_epochs),
         TEST(test_resume__wants_the_same_order),
         TEST(test_training_state__is_refused_amid_a_step),

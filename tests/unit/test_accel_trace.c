@@ -28,13 +28,15 @@ TRACED(eval_epoch_end)
 TRACED(evaluation_run_start)
 TRACED(evaluation_run_end)
 
-static det_loader *create_train_dataloader(det_accel *t, int64_t n, const det_loader_opts *kwargs)
+static det_loader *create_train_dataloader(det_accel *t, int64_t n,
+                                           const det_accel_dl_kwargs *kwargs)
 {
     LOG("create_train_dataloader");
     return det_accel_default.create_train_dataloader(t, n, kwargs);
 }
 
-static det_loader *create_eval_dataloader(det_accel *t, int64_t n, const det_loader_opts *kwargs)
+static det_loader *create_eval_dataloader(det_accel *t, int64_t n,
+                                          const det_accel_dl_kwargs *kwargs)
 {
     LOG("create_eval_dataloader");
     return det_accel_default.create_eval_dataloader(t, n, kwargs);
@@ -258,7 +260,7 @@ static void test_trace__evaluation_run(void **state)
     with_internal = false;
     det_accel *t = traced_trainer(NULL);
     det_err err;
-    assert_ok(det_accel_evaluate(t, eval, &err, .per_device_batch_size = 4), &err);
+    assert_ok(try_evaluate(t, eval, &err, .per_device_batch_size = 4), &err);
     assert_trace(t, "evaluate.trace");
     det_dataset_free(eval);
 }

@@ -16,7 +16,7 @@ static void test_train__learns(void **state)
     assert_int_equal(det_accel_get_run_config(t)->num_update_steps_per_epoch, 13);
     double before = latest(t, "eval_loss_epoch");
     det_err err;
-    assert_ok(det_accel_evaluate(t, eval, &err), &err);
+    assert_ok(try_evaluate(t, eval, &err), &err);
     assert_near(latest(t, "evaluation_loss"), before, 1e-6);
     assert_int_equal(det_accel_history_n_metrics(det_accel_run_history(t)), 1);
     det_accel_free(t);
@@ -48,15 +48,16 @@ static void test_train__loader_options_win(void **state)
     det_dataset *train = pairs(200);
     det_accel *t = small_trainer();
     assert_trains(t, train, .num_epochs = 1, .per_device_batch_size = 10,
-                  .train_dataloader_kwargs = {.batch_size = 100});
+                  .train_dataloader_kwargs = DET_ACCEL_DL_KWARGS(.batch_size = 100));
     assert_int_equal(det_accel_get_run_config(t)->train_per_device_batch_size, 100);
     assert_int_equal(det_accel_get_run_config(t)->train_dataloader_len, 2);
     assert_true(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
     assert_trains(t, train, .num_epochs = 1,
-                  .train_dataloader_kwargs = {.sampler = det_sampler_sequential(24)});
+                  .train_dataloader_kwargs =
+                      DET_ACCEL_DL_KWARGS(.sampler = det_sampler_sequential(24)));
     assert_int_equal(det_accel_get_run_config(t)->train_dataloader_len, 3);
     assert_false(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
-    assert_trains(t, train, .num_epochs = 1, .keep_order = true);
+    assert_trains(t, train, .num_epochs = 1, .shuffle = false);
     assert_false(det_accel_get_run_config(t)->train_dl_kwargs.shuffle);
     det_accel_free(t);
     det_dataset_free(train);
@@ -66,7 +67,7 @@ static void test_train__loader_options_win(void **state)
 
 static void run_accumulated(det_accel *t, det_dataset *d, int64_t batch, int64_t accumulation)
 {
-    assert_trains(t, d, .num_epochs = 2, .per_device_batch_size = batch, .keep_order = true,
+    assert_trains(t, d, .num_epochs = 2, .per_device_batch_size = batch, .shuffle = false,
                   .gradient_accumulation_steps = accumulation);
 }
 
@@ -136,7 +137,8 @@ static int64_t updates_of(int64_t n_batches, det_accel_train_opts opts)
     det_accel *t = small_trainer(.out = out);
     opts.per_device_batch_size = 1;
     det_err err;
-    assert_ok(det_accel_train_with(t, train, opts, &err), &err);
+    det_accel_train_with(t, train, opts);
+    assert_ok(det_check(&err), &err);
     int64_t n = det_accel_updates(t);
     assert_int_equal(n_values(t, "train_loss_epoch"),
                      det_accel_history_current_epoch(det_accel_run_history(t)) - 1);
@@ -149,13 +151,13 @@ static int64_t updates_of(int64_t n_batches, det_accel_train_opts opts)
 static void test_length__ends_with_the_maximum_of_steps(void **state)
 {
     (void)state;
-    assert_int_equal(updates_of(40, (det_accel_train_opts){.gradient_accumulation_steps = 2,
-                                                           .max_num_train_steps = 15}),
+    assert_int_equal(updates_of(40, DET_ACCEL_TRAIN_OPTS(.gradient_accumulation_steps = 2,
+                                                         .max_num_train_steps = 15)),
                      15);
     assert_int_equal(
-        updates_of(10, (det_accel_train_opts){.num_epochs = 2, .max_num_train_steps = 7}), 7);
-    assert_int_equal(updates_of(6, (det_accel_train_opts){.num_epochs = 2}), 12);
-    assert_int_equal(updates_of(10, (det_accel_train_opts){.max_num_train_steps = 25}), 25);
+        updates_of(10, DET_ACCEL_TRAIN_OPTS(.num_epochs = 2, .max_num_train_steps = 7)), 7);
+    assert_int_equal(updates_of(6, DET_ACCEL_TRAIN_OPTS(.num_epochs = 2)), 12);
+    assert_int_equal(updates_of(10, DET_ACCEL_TRAIN_OPTS(.max_num_train_steps = 25)), 25);
 }
 
 static void test_history__goes_on_if_asked(void **state)
@@ -275,7 +277,7 @@ static void assert_train_fails(const det_accel_ops *ops, int code, const char *m
     det_dataset *train = pairs(32);
     det_accel *t = small_trainer(.ops = ops);
     det_err err;
-    assert_int_equal(det_accel_train(t, train, &err, .num_epochs = 1), code);
+    assert_int_equal(try_train(t, train, &err, .num_epochs = 1), code);
     assert_err(err, code, message);
     assert_trains(t, train, .num_epochs = 1, .max_num_train_steps = 1); // it can be used again
     det_accel_free(t);
@@ -303,7 +305,7 @@ static void assert_callback_fails(const det_accel_callback_ops *ops, int times, 
         small_trainer(.callbacks = DET_ACCEL_CALLBACKS(det_accel_callback_print_metrics(),
                                                        det_accel_callback_new(ops, &times)));
     det_err err;
-    det_accel_train(t, train, &err, .num_epochs = 3, .eval_dataset = eval);
+    try_train(t, train, &err, .num_epochs = 3, .eval_dataset = eval);
     assert_err(err, DET_ESTATE, message);
     det_accel_free(t);
     det_dataset_free(train);
@@ -331,7 +333,7 @@ static void test_train__wants_a_loss(void **state)
     det_accel *t =
         small_trainer(.ops = &(det_accel_ops){.calculate_train_batch_loss = forget_loss});
     det_err err;
-    det_accel_train(t, train, &err, .num_epochs = 1);
+    try_train(t, train, &err, .num_epochs = 1);
     assert_err(err, DET_EINVAL, "without a loss");
     det_accel_free(t);
     det_dataset_free(train);
@@ -343,18 +345,23 @@ static void test_train__refuses_bad_arguments(void **state)
     det_dataset *train = pairs(4);
     det_accel *t = small_trainer();
     det_err err;
-    det_accel_train(t, train, &err);
-    assert_err(err, DET_EINVAL, "num_epochs must be >= 1, got 0");
-    det_accel_train(t, NULL, &err, .num_epochs = 1);
+    try_train(t, train, &err);
+    assert_err(err, DET_EINVAL, "give num_epochs or max_num_train_steps");
+    try_train(t, NULL, &err, .num_epochs = 1);
     assert_err(err, DET_EINVAL, "the dataset is NULL");
-    det_accel_train(NULL, train, &err, .num_epochs = 1);
+    try_train(NULL, train, &err, .num_epochs = 1);
     assert_err(err, DET_EINVAL, "the trainer is NULL");
-    det_accel_train(t, train, &err, .num_epochs = 1, .per_device_batch_size = -1);
-    assert_err(err, DET_EINVAL, "must not be negative");
-    det_accel_train(t, train, &err, .num_epochs = 1,
-                    .train_dataloader_kwargs = {.batch_size = 5, .drop_last = true});
+    try_train(t, train, &err, .num_epochs = 1, .per_device_batch_size = -1);
+    assert_err(err, DET_EINVAL, "per_device_batch_size must be >= 1, got -1");
+    try_train(t, train, &err, .num_epochs = 0);
+    assert_err(err, DET_EINVAL, "num_epochs and max_num_train_steps must be >= 1, got 0");
+    try_train(t, train, &err, .num_epochs = 1, .run = {.max_length = det_batches(5)});
+    assert_err(err, DET_EINVAL,
+               ".run.max_length is not for the accelerated trainer: use .num_epochs");
+    try_train(t, train, &err, .num_epochs = 1,
+              .train_dataloader_kwargs = DET_ACCEL_DL_KWARGS(.batch_size = 5, .drop_last = true));
     assert_err(err, DET_EINVAL, "no batch");
-    det_accel_evaluate(t, NULL, &err);
+    try_evaluate(t, NULL, &err);
     assert_err(err, DET_EINVAL, "the dataset is NULL");
     det_accel_free(t);
     assert_null(det_accel_new(NULL, det_mse_loss_with, NULL));
@@ -371,7 +378,7 @@ static void test_train__tells_of_earlier_failures(void **state)
     det_module *net = det_nn_linear(0, 1);
     det_accel *t = det_accel_new(net, det_mse_loss_with, det_optim_adam(net));
     det_err err;
-    det_accel_train(t, train, &err, .num_epochs = 1);
+    try_train(t, train, &err, .num_epochs = 1);
     assert_err(err, DET_EINVAL, "Linear: in_features must be >= 1");
     det_accel_free(t);
     det_dataset_free(train);

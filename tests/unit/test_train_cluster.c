@@ -1,6 +1,7 @@
 // A trial as a task of a cluster: what the master hears, and what it decides. The program is the
 // same as one that runs by itself.
 #include "support/fake_master.h"
+#include "support/heard.h"
 #include "support/onevar.h"
 
 static const char *const to_4_batches =
@@ -45,21 +46,6 @@ static int64_t train(const det_trial_ops *ops, det_report_fn on_report)
     return batches;
 }
 
-static int index_of(const char *path)
-{
-    for (int i = 0; i < fake.n_heard; i++)
-        if (strstr(fake.heard[i].path, path)) return i;
-    fail_msg("the master did not hear of '%s'", path);
-    return -1;
-}
-
-static void assert_heard(const char *path, int n, const char *text)
-{
-    const char *body = fake_heard(path, n);
-    if (!body || !strstr(body, text))
-        fail_msg("%s: expected '%s', found '%s'", path, text, body ? body : "nothing");
-}
-
 static void test_task__trains_as_the_master_says(void **state)
 {
     (void)state;
@@ -86,33 +72,7 @@ static void test_task__completes_a_length_when_all_of_it_is_safe(void **state)
     assert_heard("checkpoints", 0, framework);
     assert_heard("checkpoints", 0, "\"state-dict.pth\":");
     assert_null(fake_heard("checkpoints", 1));
-    assert_true(index_of("checkpoints") < index_of("completed_operation"));
-}
-
-static void set_latest_checkpoint(void)
-{
-    char uuid[37] = "";
-    const char *body = fake_heard("checkpoints", 0);
-    assert_non_null(body);
-    const char *at = strstr(body, "\"uuid\":\"");
-    assert_non_null(at);
-    memcpy(uuid, at + strlen("\"uuid\":\""), 36);
-    setenv("DET_LATEST_CHECKPOINT", uuid, 1);
-}
-
-static void give_operation(void *ctx)
-{
-    const char *operation = ctx;
-    fake_forget();
-    fake.has_completed = false;
-    fake.operation = operation;
-}
-
-static void begin_again(const char *operation)
-{
-    set_latest_checkpoint();
-    serve_call(&fake.serve, give_operation, (void *)(uintptr_t)operation);
-    setenv("DET_TRIAL_RUN_ID", "2", 1);
+    assert_true(heard_index("checkpoints") < heard_index("completed_operation"));
 }
 
 static void test_task__goes_on_from_the_checkpoint_of_the_master(void **state)
