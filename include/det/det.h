@@ -2,6 +2,7 @@
 #pragma once
 
 #include "det/accelerated.h"
+#include "det/callbacks.h"
 #include "det/client.h"
 #include "det/data.h"
 #include "det/err.h"

@@ -32,11 +32,18 @@ DET_API det_module *det_freezer_layer(const det_freezer *f, int index);
 DET_API int det_freezer_n_trainable(const det_freezer *f); // parameters that require a gradient
 DET_API det_tensor *det_freezer_trainable(const det_freezer *f, int index);
 
-// --- averaging: ema = decay * ema + (1 - decay) * weight, for parameters and buffers
+// --- averaging: ema = decay * ema + (1 - decay) * weight, for parameters and, unless told otherwise, buffers
 
 typedef struct det_ema det_ema;
 
-DET_API det_ema *det_ema_new(det_module *model, double decay); // 0: 0.9999. Starts as a copy.
+typedef struct det_ema_opts {
+    double decay; // 0.9999
+    bool buffers; // true: they are averaged, too; else they stay the model's
+} det_ema_opts;
+// Starts as a copy.
+#define det_ema_new(model, ...) \
+    det_ema_new_with(model, DET_OPTS(det_ema_opts, .decay = 0.9999, .buffers = true, __VA_ARGS__))
+DET_API det_ema *det_ema_new_with(det_module *model, det_ema_opts opts);
 DET_API void det_ema_free(det_ema *e);
 DET_API void det_ema_update(det_ema *e); // once per update of the model
 // Exchanges the model's values and the averages; done twice, everything is as before.

@@ -23,6 +23,8 @@
 // end is enough.
 #pragma once
 
+#include <stdio.h>
+
 #include "det/trial.h"
 
 // --- lengths
@@ -171,6 +173,9 @@ typedef struct det_train_opts {
     bool larger_is_better;
     det_checkpoint_policy checkpoint_policy;
     bool initial_validation; // one before the first batch
+    // To try things out: so many batches of each epoch, and of each validation with evaluate_batch, on
+    // each rank; 0: all.
+    int64_t limit_batches;
     // One batch of training, one of validation, a checkpoint that is saved, loaded and removed (on
     // a cluster it stays).
     bool test_mode;
@@ -180,6 +185,7 @@ typedef struct det_train_opts {
     const char *code_dir;     // of the trial; checkpoints get a copy; NULL: none
     const char *resume;       // directory of a checkpoint to go on from
     bool resume_newest;       // or the newest in checkpoint_dir that is whole, if there is one
+    FILE *progress;           // shows how it goes: a bar on a terminal, lines elsewhere; NULL: not
     const char *metrics_file; // training and validation metrics are appended as lines of JSON
     det_report_fn on_report;
     void *report_user;

@@ -290,6 +290,7 @@ typedef struct det_callback_ops {
     int (*on_validation_epoch_end)(void *self, const det_metrics *batches, det_err *err);
     int (*on_validation_end)(void *self, const det_metrics *metrics, det_err *err);
     int (*on_training_epoch_start)(void *self, int64_t epoch_idx, det_err *err);
+    int (*on_training_batch_end)(void *self, int64_t batch_idx, det_err *err);
     int (*on_training_epoch_end)(void *self, int64_t epoch_idx, det_err *err);
     int (*on_training_workload_end)(void *self, const det_metrics *averages,
                                     const det_metrics *batches, det_err *err);
@@ -299,6 +300,7 @@ typedef struct det_callback_ops {
     int (*on_checkpoint_upload_end)(void *self, const char *uuid, det_err *err);
     // Runs for every callback whose on_trial_startup was called, last one first, after errors too.
     void (*on_trial_shutdown)(void *self);
+    void (*free)(void *self); // with the trial; self is handed over then
 } det_callback_ops;
 
 // In build_callbacks. Callbacks are called in the order of adding; the name is the key of the state
@@ -322,6 +324,9 @@ DET_API int64_t det_context_current_epoch(const det_context *ctx);
 DET_API int64_t det_context_current_batch(const det_context *ctx);
 DET_API bool det_context_is_epoch_start(const det_context *ctx);
 DET_API bool det_context_is_epoch_end(const det_context *ctx);
+// The validation metric that tells what is best: the searcher's, or that of det_train. NULL: none is
+// known. While it is trained.
+DET_API const char *det_context_metric(const det_context *ctx, bool *larger_is_better);
 // Puts a text into the metadata of all checkpoints to come, under a key.
 DET_API void det_context_set_metadata(det_context *ctx, const char *key, const char *text);
 // Ends training after this workload, with a checkpoint. On several ranks one that asks is enough.

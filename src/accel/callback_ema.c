@@ -1,7 +1,8 @@
 // Unit callback_ema.c: keeps, evaluates and saves a moving average of the model.
-#include "accel/watch.h"
+#include "accel/accel.h"
 
 #include "base/mem.h"
+#include "callbacks/callbacks.h"
 
 struct ema_callback {
     det_ema *ema;
@@ -17,7 +18,7 @@ static void ema_run_start(void *self, det_accel *t)
 {
     struct ema_callback *e = self;
     det_ema_free(e->ema);
-    e->ema = det_ema_new(t->model, e->decay);
+    e->ema = det_ema_new(t->model, .decay = e->decay);
     e->seen = t->updates;
 }
 
@@ -51,7 +52,7 @@ static bool is_worth_saving(struct ema_callback *e, det_accel *t)
     if (!e->evaluate) return true;
     double value = det_accel_history_latest(t->history, e->watch.metric);
     if (!accel_running(t)) return false;
-    if (e->watch.has_best && !watch_is_better(&e->watch, value, 0)) return false;
+    if (!watch_is_best(&e->watch, value, 0)) return false;
     watch_take(&e->watch, value, det_accel_history_current_epoch(t->history));
     return true;
 }

@@ -1,8 +1,9 @@
 // Unit callback_save.c: the callbacks that write checkpoints and training states.
-#include "accel/watch.h"
+#include "accel/accel.h"
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "callbacks/callbacks.h"
 #include "sys/dir.h"
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ static void best_epoch_end(void *self, det_accel *t)
     struct save_best *b = self;
     double value = det_accel_history_latest(t->history, b->watch.metric);
     if (!accel_running(t)) return;
-    if (b->watch.has_best && !watch_is_better(&b->watch, value, 0)) return;
+    if (!watch_is_best(&b->watch, value, 0)) return;
     watch_take(&b->watch, value, det_accel_history_current_epoch(t->history));
     // Upstream calls the value "loss" from the second time on; here it has its own name always.
     det_value *kwargs = det_value_dict();

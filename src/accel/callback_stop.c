@@ -1,7 +1,8 @@
 // Unit callback_stop.c: the callbacks that end a run.
-#include "accel/watch.h"
+#include "accel/accel.h"
 
 #include "base/mem.h"
+#include "callbacks/callbacks.h"
 #include <math.h>
 
 // --- a loss that is no number
@@ -62,58 +63,42 @@ det_accel_callback *det_accel_callback_terminate_on_nan(void)
 
 // --- no improvement
 
-struct early_stopping {
-    struct watch watch;
-    int64_t patience, n_bad;
-    double threshold;
-};
-
 static void early_run_start(void *self, det_accel *t)
 {
     (void)t;
-    struct early_stopping *e = self;
-    if (!e->watch.keep) e->n_bad = 0;
-    watch_run_start(&e->watch);
+    struct patience *p = self;
+    if (!p->watch.keep) p->n_bad = 0;
+    watch_run_start(&p->watch);
 }
 
 static void early_epoch_end(void *self, det_accel *t)
 {
-    struct early_stopping *e = self;
-    double value = det_accel_history_latest(t->history, e->watch.metric);
+    struct patience *p = self;
+    double value = det_accel_history_latest(t->history, p->watch.metric);
     if (!accel_running(t)) return;
-    bool is_first = !e->watch.has_best;
-    if (is_first || watch_is_better(&e->watch, value, e->threshold)) {
-        watch_take(&e->watch, value, det_accel_history_current_epoch(t->history));
-        e->n_bad = 0;
-    } else {
-        e->n_bad++;
-    }
+    bool is_first = !p->watch.has_best;
+    bool is_enough = patience_take(p, value, det_accel_history_current_epoch(t->history));
     if (!is_first)
-        det_accel_print(t, "Early stopping counter: %lld/%lld", (long long)e->n_bad,
-                        (long long)e->patience);
-    if (e->n_bad >= e->patience)
+        det_accel_print(t, "Early stopping counter: %lld/%lld", (long long)p->n_bad,
+                        (long long)p->patience);
+    if (is_enough)
         det_accel_stop(t, "Stopping training due to no improvement after %lld epochs",
-                       (long long)e->patience);
+                       (long long)p->patience);
 }
 
 static det_value *early_state(void *self)
 {
-    struct early_stopping *e = self;
-    det_value *dict = watch_state(&e->watch);
-    det_value_set(dict, "n_bad", det_value_int(e->n_bad));
-    return dict;
+    return patience_state(self);
 }
 
 static int early_load(void *self, const det_value *state, det_err *err)
 {
-    struct early_stopping *e = self;
-    int rc = watch_load(&e->watch, state, err);
-    return rc ? rc : det_value_as_int(det_value_get(state, "n_bad"), &e->n_bad, err);
+    return patience_load(self, state, err);
 }
 
 static void early_free(void *self)
 {
-    watch_done(&((struct early_stopping *)self)->watch);
+    watch_done(&((struct patience *)self)->watch);
     free(self);
 }
 
@@ -132,7 +117,7 @@ det_accel_callback *det_accel_callback_early_stopping_with(det_accel_early_stopp
                   (long long)o.patience);
         return NULL;
     }
-    struct early_stopping *e = xcalloc(1, sizeof *e);
+    struct patience *e = xcalloc(1, sizeof *e);
     watch_init(&e->watch, o.watch_metric, "eval_loss_epoch", o.greater_is_better);
     e->watch.keep = o.keep_best;
     e->patience = o.patience;

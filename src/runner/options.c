@@ -182,6 +182,7 @@ int options_read(const struct call *call, struct arena *arena, struct run_option
     if (!rc) rc = read_length(call, &out->length, err);
     if (!rc) rc = read_number(call, "seed", 0, &seed, err);
     if (!rc) rc = read_number(call, "slots", 1, &slots, err);
+    if (!rc) rc = read_number(call, "limit-batches", 1, &out->limit_batches, err);
     if (!rc && slots > SLOTS_MAX)
         rc = det_fail(err, DET_EINVAL, "--slots must be at most %d", SLOTS_MAX);
     out->seed = seed;

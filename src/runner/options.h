@@ -12,8 +12,9 @@ struct run_options {
     const struct doc *hparams;       // NULL: none
     det_length length;               // DET_UNIT_UNSET: that of the configuration
     bool resume, test_mode;
-    int64_t seed; // negative: not given
-    int slots;    // ranks to start; 1: this process trains
+    int64_t limit_batches; // 0: all
+    int64_t seed;          // negative: not given
+    int slots;             // ranks to start; 1: this process trains
     const char *checkpoint_dir;
     const char *metrics_file, *tensorboard_dir, *trace_file; // NULL: none
 };

@@ -8,7 +8,6 @@
 #include "runner/exec.h"
 #include "runner/module.h"
 #include "runner/options.h"
-#include "runner/progress.h"
 #include "runner/python.h"
 #include "runner/slots.h"
 #include "runner/trace.h"
@@ -195,6 +194,7 @@ static int train(struct run *run, const char *resume, det_err *err)
                               .seed = o->seed,
                               .opts = {.max_length = o->length,
                                        .test_mode = o->test_mode,
+                                       .limit_batches = o->limit_batches,
                                        .checkpoint_dir = o->checkpoint_dir,
                                        .code_dir = o->code_dir,
                                        .resume = resume,
@@ -326,7 +326,7 @@ static int run_command(const struct call *call)
     int status = EXIT_USAGE;
     int rc = options_read(call, &arena, &run.options, &err);
     if (!rc) {
-        progress_init(&run.progress, isatty(STDOUT_FILENO));
+        progress_init(&run.progress, stdout);
         rc = run_all(&run, &arena, &status, &err);
         progress_done(&run.progress);
         if (rc) status = run.is_follower && !client_is_task() ? SLOTS_FOLLOWER : EXIT_FAILED;
@@ -346,6 +346,8 @@ static const struct option options[] = {
     {"resume", 'r', NULL, "Goes on from the newest checkpoint that is whole, if there is one."},
     {"test-mode", 0, NULL, "Trains and validates one batch, saves and loads a checkpoint: everything "
      "once, to see whether it works. Nothing is kept."},
+    {"limit-batches", 0, "N", "Trains and validates with the first N batches of each epoch only, to "
+     "try things out."},
     {"slots", 'n', "N", "Trains on N slots of this machine: as many processes, which share each "
      "batch and the processors."},
     {"seed", 's', "N", "Where all randomness starts; without it a new seed is drawn and shown."},

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "value/value.h"
 
 #define GROW(array, n) ((array) = xrealloc((array), (size_t)((n) + 1) * sizeof *(array)))
 
@@ -17,6 +18,12 @@ det_context *context_new(const struct context_setup *setup)
     ctx->experiment = settings_experiment(setup->experiment);
     ctx->batch_idx = -1;
     return ctx;
+}
+
+static void callback_done(struct callback *cb)
+{
+    if (cb->ops->free) cb->ops->free(cb->self);
+    free(cb->name);
 }
 
 void context_free(det_context *ctx)
@@ -32,7 +39,7 @@ void context_free(det_context *ctx)
     for (int i = 0; i < ctx->n_reducers; i++)
         reducer_free(ctx->reducers[i]);
     for (int i = 0; i < ctx->n_callbacks; i++)
-        free(ctx->callbacks[i].name);
+        callback_done(&ctx->callbacks[i]);
     engine->scaler_free(ctx->scaler);
     det_value_free(ctx->metadata);
     free(ctx->models);
@@ -135,17 +142,23 @@ void det_use_amp(det_context *ctx)
     ctx->amp = true;
 }
 
+static bool has_callback(const det_context *ctx, const char *name)
+{
+    for (int i = 0; i < ctx->n_callbacks; i++)
+        if (str_eq(str_from(ctx->callbacks[i].name), str_from(name))) return true;
+    return false;
+}
+
 void det_add_callback(det_context *ctx, const char *name, const det_callback_ops *ops, void *self)
 {
-    if (!ctx || !name || !ops) {
+    if (!ctx || !name || !ops)
         det_raise(DET_EINVAL, "det_add_callback: context, name and operations must be given");
+    else if (has_callback(ctx, name))
+        det_raise(DET_EINVAL, "det_add_callback: there is a callback '%s' already", name);
+    if (sticky_failed()) {
+        if (ops && ops->free) ops->free(self);
         return;
     }
-    for (int i = 0; i < ctx->n_callbacks; i++)
-        if (str_eq(str_from(ctx->callbacks[i].name), str_from(name))) {
-            det_raise(DET_EINVAL, "det_add_callback: there is a callback '%s' already", name);
-            return;
-        }
     GROW(ctx->callbacks, ctx->n_callbacks);
     ctx->callbacks[ctx->n_callbacks++] =
         (struct callback){.name = xstrdup(name), .ops = ops, .self = self};

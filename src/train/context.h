@@ -64,6 +64,8 @@ struct det_context {
     int64_t batch_idx; // being trained; -1: before training
     int64_t epoch_length, initial_batch;
     bool stop_requested;
+    const char *metric; // that tells what is best; NULL: none
+    bool larger_is_better;
 };
 
 det_context *context_new(const struct context_setup *setup);

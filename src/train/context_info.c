@@ -96,6 +96,12 @@ bool det_context_is_epoch_end(const det_context *ctx)
            (ctx->batch_idx + 1) % ctx->epoch_length == 0;
 }
 
+const char *det_context_metric(const det_context *ctx, bool *larger_is_better)
+{
+    if (larger_is_better) *larger_is_better = ctx && ctx->larger_is_better;
+    return ctx ? ctx->metric : NULL;
+}
+
 void det_context_set_metadata(det_context *ctx, const char *key, const char *text)
 {
     if (!ctx || !key || !text) {

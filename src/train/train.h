@@ -16,6 +16,7 @@
 #include "train/engine.h"
 #include "train/host.h"
 #include "train/own_loop.h"
+#include "train/progress.h"
 
 // The trial that DET_TRIAL has made known under a name; NULL: the only one. If there is none, the
 // error lists those that there are.

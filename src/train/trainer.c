@@ -18,6 +18,9 @@ struct det_trainer {
     bool has_run;
     struct training run; // of the last training, for its result
     det_train_opts opts;
+    struct progress progress; // if the options want it
+    det_report_fn on_report;  // behind that
+    void *report_user;
     det_result result;
 };
 
@@ -345,11 +348,36 @@ static int train_for_host(det_trainer *t, det_trial *trial, struct host *host, d
     return rc;
 }
 
+static void show_report(const det_report *report, void *user)
+{
+    det_trainer *t = user;
+    progress_report(&t->progress, report);
+    if (t->on_report) t->on_report(report, t->report_user);
+}
+
+static void show_begin(det_trainer *t)
+{
+    if (!t->opts.progress) return;
+    t->on_report = t->opts.on_report;
+    t->report_user = t->opts.report_user;
+    t->opts.on_report = show_report;
+    t->opts.report_user = t;
+    progress_init(&t->progress, t->opts.progress);
+}
+
+static void show_end(det_trainer *t, int rc)
+{
+    if (!t->opts.progress) return;
+    if (!rc) progress_result(&t->progress, &t->result);
+    progress_done(&t->progress);
+}
+
 static int train_chosen(det_trainer *t, det_trial *trial, det_err *err)
 {
+    show_begin(t);
     struct host *host = choose_host(t, err);
-    if (!host) return err->code;
-    int rc = train_for_host(t, trial, host, err);
+    int rc = host ? train_for_host(t, trial, host, err) : err->code;
+    show_end(t, rc);
     if (!t->host) host_free(host);
     return rc;
 }
@@ -359,6 +387,7 @@ static void keep_silent(det_train_opts *opts)
 {
     opts->metrics_file = NULL;
     opts->on_report = NULL;
+    opts->progress = NULL;
 }
 
 // What was asked for, completed by the configuration.

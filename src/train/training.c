@@ -216,6 +216,7 @@ static int one_batch(struct training *run, det_err *err)
     if (run->state.batches % run->ctx->epoch_length == 0)
         CALLBACKS(run->ctx, rc, err, on_training_epoch_start, epoch_idx, err);
     if (!rc) rc = train_batch(run, batch, epoch_idx, err);
+    CALLBACKS(run->ctx, rc, err, on_training_batch_end, run->state.batches, err);
     return rc ? rc : count_batch(run, epoch_idx, err);
 }
 
@@ -346,13 +347,16 @@ static int open_data(struct training *run, det_err *err)
     int64_t batches = run->engine->loader_length(run->trial->training);
     if (batches < 1) return det_fail(err, DET_EINVAL, "the training data has no batches");
     run->ctx->epoch_length = (batches + setup->size - 1) / setup->size;
+    if (run->opts->limit_batches > 0)
+        run->ctx->epoch_length = MIN(run->ctx->epoch_length, run->opts->limit_batches);
     rc = ranks_share_int(setup, "length of an epoch", &run->ctx->epoch_length, err);
     if (rc) return rc;
-    run->iter =
-        run->engine->iter_open(run->trial->training, (det_iter_opts){.repeat = true,
-                                                                     .skip = run->state.batches,
-                                                                     .replicas = setup->size,
-                                                                     .rank = setup->rank});
+    run->iter = run->engine->iter_open(run->trial->training,
+                                       (det_iter_opts){.repeat = true,
+                                                       .skip = run->state.batches,
+                                                       .replicas = setup->size,
+                                                       .rank = setup->rank,
+                                                       .limit = run->opts->limit_batches});
     training_hint_start(run);
     rc = det_check(err);
     for (int i = BOUNDARY_VALIDATE; !rc && i < N_BOUNDARIES; i++)
@@ -431,6 +435,8 @@ void training_init(struct training *run, det_trial *trial, struct host *host,
                              .best = metrics_new(engine),
                              .resume = opts->resume ? xstrdup(opts->resume) : NULL};
     run->ctx->stop_requested = false;
+    run->ctx->metric = host->metric;
+    run->ctx->larger_is_better = host->larger_is_better;
     run->period[BOUNDARY_VALIDATE] = opts->min_validation_period;
     run->period[BOUNDARY_CHECKPOINT] = opts->min_checkpoint_period;
     run->period[BOUNDARY_REPORT] = opts->reporting_period;

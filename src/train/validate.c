@@ -69,8 +69,10 @@ static int evaluate_by_batch(struct training *run, int64_t *n_records, det_err *
     metrics_clear(run->validation_rows);
     CALLBACKS(run->ctx, rc, err, on_validation_epoch_start, err);
     if (rc) return rc;
-    det_iter *it = run->engine->iter_open(
-        run->trial->validation, (det_iter_opts){.replicas = setup->size, .rank = setup->rank});
+    det_iter *it = run->engine->iter_open(run->trial->validation,
+                                          (det_iter_opts){.replicas = setup->size,
+                                                          .rank = setup->rank,
+                                                          .limit = run->opts->limit_batches});
     rc = det_check(err);
     if (!rc) rc = evaluate_all(run, it, n_records, err);
     run->engine->iter_close(it);

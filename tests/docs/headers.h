@@ -12,6 +12,10 @@ extern det_dataset *train, *eval, *test;
 extern det_trainer *trainer;
 extern double strength;
 
+struct digits {
+    det_module *model;
+};
+
 extern int64_t epoch, batches;
 void load(const char *folder);
 void save(const char *folder);

@@ -8,7 +8,7 @@
 
 struct counter {
     int startups, shutdowns, training_starts, validations, validation_ends, epoch_starts,
-        epoch_ends, workloads, save_starts, writes, uploads, batch_metrics;
+        epoch_ends, batches, workloads, save_starts, writes, uploads, batch_metrics;
     int fail_in_epoch; // on_training_epoch_start fails there; 0: never
     det_context *ctx;  // to stop at the end of workload stop_at
     int stop_at;
@@ -52,6 +52,14 @@ static inline int count_validation_start(void *self, det_err *err)
     (void)err;
     c->validations++;
     trace_add(c, "val");
+    return 0;
+}
+
+static inline int count_batch_end(void *self, int64_t batch_idx, det_err *err)
+{
+    struct counter *c = self;
+    (void)err;
+    c->batches += batch_idx == c->batches;
     return 0;
 }
 
@@ -181,6 +189,7 @@ static const det_callback_ops counting = {
     .on_validation_epoch_end = count_validation_epoch_end,
     .on_validation_end = count_validation_end,
     .on_training_epoch_start = count_epoch_start,
+    .on_training_batch_end = count_batch_end,
     .on_training_epoch_end = count_epoch_end,
     .on_training_workload_end = count_workload_end,
     .on_checkpoint_save_start = count_save_start,

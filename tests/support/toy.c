@@ -246,7 +246,8 @@ static struct toy_batch *batch_new(const det_loader *l, uint64_t epoch, int64_t 
 static const det_value *iter_next(det_iter *it, det_err *err)
 {
     const det_loader *l = it->loader;
-    int64_t n_batches = loader_length(l);
+    int64_t n_batches = loader_length(l), limit = it->opts.limit * it->opts.replicas;
+    if (limit && limit < n_batches) n_batches = limit;
     int64_t at = it->at++ * it->opts.replicas + it->opts.rank;
     det_ok(err);
     det_value_free(it->batch);

@@ -244,6 +244,34 @@ static void test_skip__resumes_in_any_epoch_of_any_rank(void **state)
         }
 }
 
+static void test_limit__takes_the_first_batches_of_each_epoch(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        det_loader *l = det_loader_new(counting_tensors(50), .batch_size = 4, .shuffle = true,
+                                       .num_workers = rank);
+        det_iter_opts all = {.replicas = 2, .rank = rank}, some = all;
+        some.limit = 3;
+        some.repeat = true;
+        det_iter *it = det_loader_iter_with(l, some);
+        assert_int_equal(det_iter_length(it), 3);
+        for (all.epoch = 0; all.epoch < 3; all.epoch++) {
+            det_iter *whole = det_loader_iter_with(l, all);
+            hear(&a, whole, 3);
+            hear(&b, it, 3);
+            assert_same(&a, &b);
+            det_iter_free(whole);
+        }
+        det_iter_free(it);
+        it = det_loader_iter(l, .limit = 100);
+        assert_int_equal(det_iter_length(it), 13);
+        det_iter_free(it);
+        assert_null(det_loader_iter(l, .limit = -1));
+        assert_raised(DET_EINVAL, "limit is -1");
+        det_loader_free(l);
+    }
+}
+
 static void test_skip__is_immediate(void **state)
 {
     (void)state;
@@ -591,7 +619,8 @@ RUN_TESTS(TEST(test_loader__cuts_an_epoch_into_batches),
           TEST(test_shards__of_batches_of_2_of_19_over_4_ranks),
           TEST(test_batches_of_pairs__follow_the_numpy_shuffle),
           TEST(test_skip__leaves_batches_out_and_keeps_the_length),
-          TEST(test_skip__resumes_in_any_epoch_of_any_rank), TEST(test_skip__is_immediate),
+          TEST(test_skip__resumes_in_any_epoch_of_any_rank),
+          TEST(test_limit__takes_the_first_batches_of_each_epoch), TEST(test_skip__is_immediate),
           TEST(test_ranks__share_the_global_batch), TEST(test_ranks__repeat_before_they_share),
           TEST(test_loader__may_borrow_its_dataset), TEST(test_loader__refuses_contradictions),
           TEST(test_iter__refuses_ranks_that_do_not_exist),

@@ -82,6 +82,7 @@ static void test_loop__runs_one_workload_without_periods(void **state)
     assert_non_null(run(by_2, .max_length = det_batches(64), .reporting_period = NEVER));
     expect_counts(1, 1, 1);
     assert_int_equal(training.n_batch, 64);
+    assert_int_equal(counter.batches, 64);
 }
 
 static void test_loop__validates_by_period(void **state)
@@ -459,7 +460,68 @@ static void test_loop__takes_loaders_instead_of_those_of_the_trial(void **state)
     det_trainer_free(t);
 }
 
+static void test_loop__shortens_epochs_to_try_things_out(void **state)
+{
+    (void)state;
+    const det_result *r = run(by_2, .max_length = det_epochs(2), .reporting_period = NEVER,
+                              .min_validation_period = det_epochs(1), .limit_batches = 5);
+    assert_int_equal(r->batches, 10);
+    assert_int_equal(counter.batches, 10);
+    expect_counts(2, 2, 2);
+    assert_non_null(strstr(counter.trace, "val_epoch_end(5)"));
+}
+
+// Not on a terminal: a line per report.
+static void test_loop__tells_people_how_it_goes_if_asked(void **state)
+{
+    (void)state;
+    FILE *file = fopen(temp_path("progress"), "w+");
+    assert_non_null(run(by_2, .max_length = det_batches(64), .reporting_period = det_batches(32),
+                        .progress = file));
+    assert_int_equal(training.n_training, 2); // the caller's function hears as well
+    char text[4096] = "";
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "batch 32   50%"));
+    assert_non_null(strstr(text, "validation: "));
+    assert_non_null(strstr(text, "finished after 64 batches (2 epochs), seed 7"));
+}
+
+static void note_free(void *self)
+{
+    *(int *)self += 1;
+}
+
+static int n_freed;
+
+static void add_two_of_a_kind(void *self, det_context *ctx)
+{
+    static const det_callback_ops ops = {.free = note_free};
+    (void)self;
+    det_add_callback(ctx, "mine", &ops, &n_freed);
+    det_add_callback(ctx, "mine", &ops, &n_freed);
+    assert_int_equal(n_freed, 1); // the one too many
+}
+
+static void test_loop__frees_callbacks_that_are_handed_over(void **state)
+{
+    (void)state;
+    det_trial_ops ops = OneVarTrial;
+    ops.build_callbacks = add_two_of_a_kind;
+    det_trainer *t = lab_init(.hparams = by_2);
+    assert_null(det_build_trial(t, &ops));
+    assert_int_equal(n_freed, 2);
+    det_err err;
+    assert_int_equal(det_check(&err), DET_EINVAL);
+    assert_err(err, DET_EINVAL, "there is a callback 'mine' already");
+    det_trainer_free(t);
+}
+
 static const struct CMUnitTest tests[] = {
+    LOOP_TEST(test_loop__shortens_epochs_to_try_things_out),
+    LOOP_TEST(test_loop__tells_people_how_it_goes_if_asked),
+    LOOP_TEST(test_loop__frees_callbacks_that_are_handed_over),
     LOOP_TEST(test_loop__runs_one_workload_without_periods),
     LOOP_TEST(test_loop__validates_by_period),
     LOOP_TEST(test_loop__saves_by_period),

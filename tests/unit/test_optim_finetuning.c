@@ -125,7 +125,7 @@ static void test_ema__follows_the_weights(void **state)
     det_tensor *w = det_module_find_param(m, "weight");
     bool grads = det_set_grad_enabled(false);
     det_fill_(w, 1);
-    det_ema *e = det_ema_new(m, 0.75);
+    det_ema *e = det_ema_new(m, .decay = 0.75);
     det_fill_(w, 2);
     det_ema_update(e);
     det_fill_(w, 4);
@@ -143,10 +143,10 @@ static void test_ema__saves_and_loads(void **state)
 {
     (void)state;
     det_module *m = det_nn_sequential(det_nn_linear(2, 2), det_nn_batch_norm1d(2));
-    det_ema *a = det_ema_new(m, 0);
+    det_ema *a = det_ema_new(m, .decay = 0);
     det_forward(m, det_ones(DET_F32, DET_DIMS(4, 2)));
     det_ema_update(a);
-    det_ema *b = det_ema_new(m, 0);
+    det_ema *b = det_ema_new(m, .decay = 0);
     det_value *saved = det_ema_state_dict(a);
     assert_int_equal(
         (int64_t)det_item(det_value_as_tensor(det_value_get(saved, "1.num_batches_tracked"))), 1);
@@ -162,14 +162,29 @@ static void test_ema__saves_and_loads(void **state)
     assert_int_not_equal(det_ema_load_state_dict(b, saved, &err), 0);
     assert_err(err, DET_EINVAL, "'0.weight' is missing");
     det_value_free(saved);
-    assert_null(det_ema_new(m, 1));
+    assert_null(det_ema_new(m, .decay = 1));
     assert_raised(DET_EINVAL, "decay must be in 0 .. 1");
     det_ema_free(a);
     det_ema_free(b);
     det_module_free(m);
 }
 
-RUN_TESTS(TEST(test_freeze__takes_ranges_of_groups), TEST(test_freeze__counts_from_both_ends),
+static void test_ema__of_parameters_leaves_buffers_alone(void **state)
+{
+    (void)state;
+    det_module *m = det_nn_sequential(det_nn_linear(2, 2), det_nn_batch_norm1d(2));
+    det_ema *e = det_ema_new(m, .decay = 0.5, .buffers = false);
+    det_forward(m, det_ones(DET_F32, DET_DIMS(4, 2)));
+    det_value *average = det_ema_state_dict(e);
+    assert_int_equal(det_value_len(average), 4);
+    assert_null(det_value_get(average, "1.running_var"));
+    det_value_free(average);
+    det_ema_free(e);
+    det_module_free(m);
+}
+
+RUN_TESTS(TEST(test_ema__of_parameters_leaves_buffers_alone),
+          TEST(test_freeze__takes_ranges_of_groups), TEST(test_freeze__counts_from_both_ends),
           TEST(test_freeze__refuses_groups_that_are_not_there),
           TEST(test_freeze__sets_the_mode_if_asked), TEST(test_unfreeze__gives_what_it_changed),
           TEST(test_ema__follows_the_weights), TEST(test_ema__saves_and_loads))

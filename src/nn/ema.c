@@ -1,11 +1,12 @@
-// Unit ema.c: a moving average of a model's state. Called by callback_ema.c and by users.
-#include "accel/accel.h"
+// Unit ema.c: a moving average of a model's state. Called by callbacks and by users.
+#include "det/finetuning.h"
 
 #include "base/mem.h"
+#include "tensor/tensor.h"
 
 struct det_ema {
     double decay;
-    det_value *state;   // the model's own tensors, by name
+    det_value *state;   // the model's own tensors that are averaged, by name
     det_value *average; // by the same names, in the same order
 };
 
@@ -23,15 +24,36 @@ static det_value *copy_of(const det_value *state)
     return copy;
 }
 
-det_ema *det_ema_new(det_module *model, double decay)
+static bool is_param(const det_module *model, const det_tensor *t)
+{
+    for (int i = 0; i < det_module_n_params(model); i++)
+        if (det_module_param(model, i) == t) return true;
+    return false;
+}
+
+static det_value *params_of(const det_module *model, det_value *state)
+{
+    det_value *params = det_value_dict();
+    for (int i = 0; i < det_value_len(state); i++) {
+        int64_t number;
+        const det_value *t = det_value_at(state, i);
+        if (is_param(model, det_value_as_tensor(t)))
+            det_value_set(params, det_value_key(state, i, &number), det_value_copy(t));
+    }
+    det_value_free(state);
+    return params;
+}
+
+det_ema *det_ema_new_with(det_module *model, det_ema_opts o)
 {
     if (!model) det_raise(DET_EINVAL, "ema: the model is NULL");
-    if (!(decay >= 0 && decay < 1))
-        det_raise(DET_EINVAL, "ema: decay must be in 0 .. 1, got %g", decay);
+    if (!(o.decay >= 0 && o.decay < 1))
+        det_raise(DET_EINVAL, "ema: decay must be in 0 .. 1, got %g", o.decay);
     if (sticky_failed()) return NULL;
     det_ema *e = xcalloc(1, sizeof *e);
-    e->decay = decay ? decay : 0.9999;
+    e->decay = o.decay;
     e->state = det_module_state_dict(model);
+    if (!o.buffers) e->state = params_of(model, e->state);
     e->average = copy_of(e->state);
     return e;
 }

@@ -1,6 +1,6 @@
-// Unit watch.c: is it better than before? Called by callback_save.c, callback_stop.c and
-// callback_ema.c.
-#include "accel/watch.h"
+// Unit watch.c: is it better than before? Called by early_stopping.c, patience.c and the accelerated
+// trainer.
+#include "callbacks/callbacks.h"
 
 #include "base/mem.h"
 #include <math.h>
@@ -21,12 +21,17 @@ void watch_run_start(struct watch *w)
     if (!w->keep) w->has_best = false;
 }
 
-bool watch_is_better(const struct watch *w, double value, double threshold)
+static bool is_better(const struct watch *w, double value, double threshold)
 {
     if (isnan(value)) return false;
     if (isnan(w->best)) return true;
     double gain = w->greater_is_better ? value - w->best : w->best - value;
     return gain > threshold;
+}
+
+bool watch_is_best(const struct watch *w, double value, double threshold)
+{
+    return !w->has_best || is_better(w, value, threshold);
 }
 
 void watch_take(struct watch *w, double value, int64_t epoch)

@@ -1,5 +1,6 @@
-// Unit progress.c: the bar and the lines of det-run.
-#include "runner/progress.h"
+// Unit progress.c: the bar and the lines that tell a person how training goes. Called by the trainer
+// and by det-run.
+#include "train/progress.h"
 
 #include "base/assert.h"
 #include "sys/clock.h"
@@ -9,9 +10,10 @@
 
 enum { LINE_MAX_BYTES = 4096, BAR_CHARS = 24, BAR_LEAST = 5, REDRAW_US = 100000 };
 
-void progress_init(struct progress *p, bool is_terminal)
+void progress_init(struct progress *p, FILE *out)
 {
-    *p = (struct progress){.is_terminal = is_terminal,
+    *p = (struct progress){.out = out,
+                           .is_terminal = isatty(fileno(out)),
                            .begin_us = clock_mono_us(),
                            .metrics = BUF_INIT(LINE_MAX_BYTES),
                            .line = BUF_INIT(LINE_MAX_BYTES),
@@ -20,14 +22,14 @@ void progress_init(struct progress *p, bool is_terminal)
 
 static void take_bar_away(struct progress *p)
 {
-    if (p->drawn_us) fputs("\r\033[K", stdout);
+    if (p->drawn_us) fputs("\r\033[K", p->out);
     p->drawn_us = 0;
 }
 
 void progress_done(struct progress *p)
 {
     take_bar_away(p);
-    fflush(stdout);
+    fflush(p->out);
     buf_done(&p->metrics);
     buf_done(&p->line);
     buf_done(&p->words);
@@ -72,10 +74,10 @@ static void put_position(const struct progress *p, struct buf *out, const det_re
     buf_addz(out, " left");
 }
 
-static int terminal_columns(void)
+static int terminal_columns(FILE *out)
 {
     struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // "batch 300  43%  812 batches/s  0:12 left  loss 0.25"
@@ -102,22 +104,22 @@ static void draw_bar(struct progress *p, const det_report *r)
     int64_t now = clock_mono_us();
     if (p->drawn_us && now - p->drawn_us < REDRAW_US) return;
     // One column less than there are: in the last one some terminals begin a new line.
-    int room = terminal_columns() - 1;
+    int room = terminal_columns(p->out) - 1;
     put_words(p, r, true);
     if ((int)p->words.len > room) put_words(p, r, false);
     buf_clear(&p->line);
     put_bar(&p->line, r->progress, MIN(room - (int)p->words.len - 3, BAR_CHARS));
     buf_addz(&p->line, p->words.ptr);
-    printf("\r%.*s\033[K", MIN((int)p->line.len, room), p->line.ptr);
-    fflush(stdout);
+    fprintf(p->out, "\r%.*s\033[K", MIN((int)p->line.len, room), p->line.ptr);
+    fflush(p->out);
     p->drawn_us = now;
 }
 
 static void print_line(struct progress *p)
 {
     take_bar_away(p);
-    printf("%s\n", p->line.ptr);
-    fflush(stdout);
+    fprintf(p->out, "%s\n", p->line.ptr);
+    fflush(p->out);
 }
 
 static void report_training(struct progress *p, const det_report *r)

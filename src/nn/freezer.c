@@ -1,8 +1,9 @@
 // Unit freezer.c: freezes and unfreezes layer groups of a model. Called by users.
-#include "accel/accel.h"
+#include "det/finetuning.h"
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "value/value.h"
 
 struct module_list {
     det_module **item;
