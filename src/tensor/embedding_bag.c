@@ -94,7 +94,7 @@ static det_tensor *largest_of_bags(const struct bags *b, det_tensor *rows, det_t
         det_tensor *kept = det_index(det_gt_scalar(counts, 0), (det_tensor *[]){b->place}, 1);
         there = det_logical_and(there, kept);
     }
-    if (!b->longest) return det_zeros((det_dtype)rows->dtype, DET_DIMS(b->n_bags, rows->shape[1]));
+    if (!b->longest) return sum_bags(b, rows);                        // zeros, with a history
     det_tensor *all = det_index(rows, (det_tensor *[]){b->place}, 1); // (bags, longest, width)
     det_tensor *hidden = det_unsqueeze(det_logical_not(there), -1);
     det_tensor *most = det_max_along(det_masked_fill(all, hidden, -INFINITY), 1, false, NULL);

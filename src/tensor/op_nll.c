@@ -128,13 +128,21 @@ static char *at(const void *p, det_dtype dtype, int64_t i)
 
 // --- forward
 
+// The largest of a row, and the sum of exp(x - max).
+static double sum_exp_f64(const double *x, int64_t n, double *max)
+{
+    double sum = 0;
+    *max = -INFINITY;
+    for (int64_t c = 0; c < n; c++)
+        *max = fmax(*max, x[c]);
+    for (int64_t c = 0; c < n; c++)
+        sum += exp(x[c] - *max);
+    return sum;
+}
+
 static double lse_f64(const double *x, int64_t n)
 {
-    double max = -INFINITY, sum = 0;
-    for (int64_t c = 0; c < n; c++)
-        max = fmax(max, x[c]);
-    for (int64_t c = 0; c < n; c++)
-        sum += exp(x[c] - max);
+    double max, sum = sum_exp_f64(x, n, &max);
     return max + log(sum);
 }
 
@@ -280,12 +288,14 @@ static void exp_rows(const struct nll *l, int64_t from, int64_t n_rows, const st
     kernels->scaled_exp(&rows, l->dtype == DET_BF16, s);
 }
 
+// Not from lse: next to large logits it lacks digits that f64 has.
 static void exp_row_f64(const struct nll *l, int64_t r, const struct row_grad *g)
 {
     const double *x = (const double *)l->x.data + r * l->x.n;
     double *gx = (double *)l->gx + r * l->x.n, minus = l->weight ? 0 : g->scale * g->even;
+    double max, sum = sum_exp_f64(x, l->x.n, &max), factor = g->scale * g->whole / sum;
     for (int64_t c = 0; c < l->x.n; c++)
-        gx[c] = g->scale * g->whole * exp(x[c] - l->lse[r]) - minus;
+        gx[c] = factor * exp(x[c] - max) - minus;
 }
 
 static void grad_range(void *ctx, int64_t from, int64_t to)

@@ -68,8 +68,11 @@ static int extreme_infer(struct node *n)
 {
     const det_tensor *x = n->in[0];
     int rc = reduce_infer_as(n, (det_dtype)x->dtype);
-    if (!rc && !x->numel && n->out[0]->numel)
-        rc = node_fail(n, DET_ESHAPE, "no elements to choose from in %s", TENSOR_TEXT(x));
+    unsigned mask = NODE_ATTR(n, struct reduce_attr)->mask;
+    for (int d = 0; !rc && d < x->ndim; d++)
+        if ((mask >> d & 1) && !x->shape[d])
+            rc = node_fail(n, DET_ESHAPE, "no elements to choose from in dim %d of %s", d,
+                           TENSOR_TEXT(x));
     return rc;
 }
 

@@ -173,14 +173,14 @@ static int cumprod_forward(struct node *n)
 
 static int cumprod_backward(struct node *n)
 {
-    if (!n->in[0]->ndim) { // a number is its own product, NaN as well
+    int dim = (int)*NODE_ATTR(n, int64_t);
+    if (!n->in[0]->ndim || n->in[0]->shape[dim] == 1) { // a number is its own product, NaN as well
         give_grad(n, 0, tensor_ref(out_grad(n, 0)));
         return 0;
     }
     det_tensor *gx = tensor_new_like(n->in[0]);
     if (!gx) return DET_ENOMEM;
-    int rc = scan(SCAN_PRODUCT_GRAD, n->in[0], n->out[0], out_grad(n, 0), gx,
-                  (int)*NODE_ATTR(n, int64_t));
+    int rc = scan(SCAN_PRODUCT_GRAD, n->in[0], n->out[0], out_grad(n, 0), gx, dim);
     give_grad(n, 0, gx);
     return rc;
 }

@@ -479,6 +479,27 @@ static void test_linear__of_no_features_is_the_bias(void **state)
     assert_true(ok);
 }
 
+static void test_embedding_bag__of_empty_bags_gives_a_gradient_of_zero(void **state)
+{
+    (void)state;
+    det_tensor *w = det_ones(DET_F32, DET_DIMS(4, 1));
+    det_requires_grad(w, true);
+    det_tensor *y = det_embedding_bag(det_zeros(DET_I64, DET_DIMS(0)), w, .mode = DET_BAG_MAX,
+                                      .offsets = det_zeros(DET_I64, DET_DIMS(2)));
+    assert_values(y, 0, 0);
+    det_backward(det_sum(y));
+    assert_values(det_grad(w), 0, 0, 0, 0);
+}
+
+static void test_cumprod__of_single_numbers_passes_the_gradient_on_even_for_nan(void **state)
+{
+    (void)state;
+    det_tensor *x = det_full(DET_F32, DET_DIMS(2, 1), NAN);
+    det_requires_grad(x, true);
+    det_backward(det_sum(det_mul_scalar(det_cumprod(x, 1), 3)));
+    assert_values(det_grad(x), 3, 3);
+}
+
 RUN_TESTS(TEST(test_max_pool__pads_one_side_only_if_told_so),
           TEST(test_pools__take_a_second_0_of_kernel_and_stride_for_the_first),
           TEST(test_batch_norm__with_momentum_0_leaves_the_statistics_alone),
@@ -500,4 +521,6 @@ RUN_TESTS(TEST(test_max_pool__pads_one_side_only_if_told_so),
           TEST(test_empty_batch__gives_parameters_a_gradient_of_zero),
           TEST(test_empty_tensors__have_strides_that_can_be_counted),
           TEST(test_empty_batch__leaves_running_statistics_alone),
+          TEST(test_embedding_bag__of_empty_bags_gives_a_gradient_of_zero),
+          TEST(test_cumprod__of_single_numbers_passes_the_gradient_on_even_for_nan),
           TEST(test_linear__of_no_features_is_the_bias))

@@ -112,7 +112,9 @@ static void test_reductions__name_what_is_wrong_with_dims(void **state)
     assert_null(det_sum_over(x, NULL, 3, false));
     assert_message(DET_ESHAPE, "sum: 3 dims");
     assert_null(det_max(det_ones(DET_F32, DET_DIMS(0, 3))));
-    assert_message(DET_ESHAPE, "max: no elements to choose from in (0, 3)");
+    assert_message(DET_ESHAPE, "max: no elements to choose from in dim 0 of (0, 3)");
+    assert_null(det_max_over(det_ones(DET_I64, DET_DIMS(0, 0)), DET_DIMS(1), false));
+    assert_message(DET_ESHAPE, "max: no elements to choose from in dim 1 of (0, 0)");
 }
 
 // --- softmax
