@@ -20,6 +20,7 @@ exact relative to its neighbours. For convolutions (Case.sums_only) these count 
 in f64 is) there is nothing to compare with.
 """
 import math
+import re
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ LARGEST = {name: torch.finfo(TORCH[name]).max for name in EPS}
 FLOOR = {'f32': 2.0**-140, 'f64': 2.0**-1066, 'bf16': 2.0**-125, 'f16': 2.0**-24}  # numbers without all of their digits
 LIMIT = {'f32': 8, 'f64': 64, 'bf16': 2, 'f16': 2}  # f64 is summed in plain loops
 SPREAD, TORCH_ERROR = 4, 4
-SAMPLES = (3, 16)  # the second number where the first is not enough: of many elements a few have rare luck
+SAMPLES = (3, 16, 64)  # the next number where one is not enough: of many elements a few have rare luck
 LEAF = "leaf_"  # in front of the name of a leaf that the code converts
 
 
@@ -49,12 +50,12 @@ def run_torch(case, code, wide, grad_outs=None, noise=None, noisy_inputs=True, n
         env[name] = torch.float64 if wide and dtype.is_floating_point else dtype
     if noise is not None and not wide:
         env['f64'] = torch.float32
-    env['move'] = lambda t: t if noise is None or not t.is_floating_point() else moved(t, noise, noisy_inputs)
+    env['move'] = lambda t: t if noise is None or not t.is_floating_point() else moved_view(t, noise, noisy_inputs)
     leaves = {}
     for given in case.inputs:
         t = given.tensor().abs() if absolute and given.dtype in EPS else given.tensor()
         if noise is not None and t.is_floating_point():
-            t = moved(t, noise, noisy_inputs and not given.views)
+            t = moved(t, noise, noisy_inputs and (not given.views or case.writes_into(given)))
         if wide and t.is_floating_point():
             t = t.double()
         elif noise is not None and t.dtype == torch.float64:
@@ -84,6 +85,14 @@ def moved(t, rng, move=True):
         return narrow.to(t.dtype)
     factor = 1 + EPS[NAME[narrow.dtype]] * torch.from_numpy(np.asarray(rng.standard_normal(tuple(t.shape))))
     return (t.double() * factor).to(narrow.dtype).to(t.dtype)
+
+
+def moved_view(t, rng, move):
+    """The same of a view, whose gradient moves as well: what it is the sum of has been rounded."""
+    view = moved(t, rng, move)
+    if view.requires_grad:
+        view.register_hook(lambda g: moved(g, rng))
+    return view
 
 
 def equal(ours, theirs, signed_zeros=False):
@@ -182,6 +191,29 @@ class Judge:
             if good.all():
                 break
         return None if good.all() else first_difference(ours, same if same is not None else wide, good, wide)
+
+
+SHAKES = 16
+
+
+def is_undecided(case, lines, grad_outs):
+    """Whether the gradient changes when what a ReLU or a pooling window of the call decides about moves as far as it may differ."""
+    at = next((i for i, line in enumerate(lines) if re.match('h0? = ', line)), None)
+    if at is None or case.smooth or case.stood_in:
+        return False
+    name = lines[at].split(' =')[0]
+    dtype = max((given.dtype for given in case.inputs if given.dtype in EPS), key=EPS.get)
+    shaken = lines[:at + 1] + [f'{name} = {name} + tolerance * shake({name})'] + lines[at + 1:]
+    codes = [compile('\n'.join(text), f'case {case.number}', 'exec') for text in (lines[:at + 1], shaken)]
+    sizes = run_torch(case, codes[0], True, names=[name], absolute=True).results[name]
+    before = run_torch(case, codes[0], True, names=[name]).results[name]
+    rng = np.random.Generator(np.random.PCG64([case.number, 7]))
+    case.torch_env['tolerance'] = LIMIT[dtype] * EPS[dtype] * max(largest_of(sizes), largest_of(before))
+    seen = []
+    for k in range(SHAKES):
+        case.torch_env['shake'] = lambda t: torch.from_numpy(np.asarray(rng.uniform(-bool(k), bool(k), tuple(t.shape))))
+        seen.append(run_torch(case, codes[1], True, grad_outs).grads)
+    return any(not equal(seen[0][leaf], grads[leaf]).all() for grads in seen for leaf in grads if grads[leaf] is not None)
 
 
 def largest_of(array):

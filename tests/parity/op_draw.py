@@ -129,9 +129,14 @@ class Case:
         self.drops_dim = False       # with free_choice: dim is not in the result
         self.strides_matter = False  # torch may refuse because of strides
         self.stood_in = False        # torch gets other inputs: see op_stand_in.py
+        self.undecided = False       # rounding decides which unit or pixel gets the gradient
         self.torch_env = {}          # further names for the torch side
         self.long = self.chance(0.06)
         self.tags = set()            # what is special about this case, for the list of accepted differences
+
+    def writes_into(self, given):
+        """Whether the call changes the memory behind an input: it must not get a copy."""
+        return given.stages[0] in self.results
 
     # --- elementary draws
 

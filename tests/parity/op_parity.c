@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STATEMENTS = 64, MAX_NAMES = 64, MAX_LINE = 1024 };
+enum { MAX_STATEMENTS = 96, MAX_NAMES = 64, MAX_LINE = 1024 };
 
 struct statement {
     char text[MAX_LINE];

@@ -358,7 +358,7 @@ def attention(c, _):
         options.append('mask=m')
         scores = f'({scores}).masked_fill(~m, -INF)' if mask == 'bool' else f'({scores} + m)'
     if causal:
-        scores = f'({scores}).masked_fill(~torch.ones({t}, {s}, dtype=torch.bool).tril(), -INF)'
+        scores = f'(lambda s: s.masked_fill(~torch.ones_like(s, dtype=torch.bool).tril(), -INF))({scores})'
     c.by_norm, c.scaled = ('results', 'grads'), True
     c.call(f"y = attention q k v {' '.join(options)}", f'scores = {scores}')
     if causal or mask:  # a query that sees no key passes no gradient

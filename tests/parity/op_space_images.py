@@ -1,7 +1,7 @@
 """Entries of op_space.py for sequences and volumes: convolution, pooling; windows of images."""
 from op_draw import PLAIN
 from op_space import flag, op
-from op_space_nn import IMAGE_VALUES, UNREPEATED, WEIGHT_VALUES, pair, pair_text
+from op_space_nn import IMAGE_VALUES, UNREPEATED, WEIGHT_VALUES, pair, pair_text, shape_of
 
 
 def triple(c, low, high):
@@ -50,11 +50,19 @@ def conv3d(c, _):
            f"y = F.conv3d(x, w, {'b' if bias else None}, {stride}, {padding}, {dilation}, {groups})")
 
 
+def inside(shape, kernel, stride, padding, dilation):
+    """padding, without that of dims in which a window would see nothing else: torch writes outside of its memory then."""
+    def blind(size, k, s, p, d):
+        return any(all(not 0 <= at + i * d < size for i in range(k)) for at in range(-p, size + p, s))
+    return tuple(0 if blind(*dim) else dim[3] for dim in zip(shape[-len(kernel):], kernel, stride, padding, dilation))
+
+
 def pool_case(c, name, dims, kernel, stride, padding):
     maximum = name.startswith('max')
     ceil, dilation = c.chance(0.4), (1,) * dims
     if maximum and c.chance(0.3):
         dilation = tuple(c.int(1, 2) for _ in range(dims))
+        padding = inside(shape_of(c.inputs[0]), kernel, stride, padding, dilation)
     det = (f'kernel={numbers(kernel)} stride={numbers(stride)} padding={numbers(padding)} ceil_mode={flag(ceil)} '
            f'dilation={numbers(dilation)}')
     python = f'{kernel}, {stride}, {padding}, ceil_mode={ceil}'
@@ -84,6 +92,8 @@ def pool1d(c, name):
 def pool3d(c, name):
     pooled(c, (c.pick(1, 2), c.int(1, 3)) + tuple(c.int(1, 7) for _ in range(3)), name)
     kernel = triple(c, 1, 3)
+    if c.chance(0.95):
+        kernel = tuple(map(min, kernel, shape_of(c.inputs[0])[-3:]))
     pool_case(c, name, 3, kernel, triple(c, 1, 3), tuple(c.int(0, k // 2) for k in kernel))
 
 
@@ -92,6 +102,7 @@ def dilated_pool(c, _):
     pooled(c, (c.pick(1, 2), c.int(1, 3), c.int(1, 9), c.int(1, 9)), 'max')
     kernel = pair(c, 1, 3)
     stride, padding, dilation = pair(c, 1, 3), tuple(c.int(0, k // 2) for k in kernel), pair(c, 1, 3)
+    padding = inside(shape_of(c.inputs[0]), kernel, stride, padding, dilation)
     ceil = c.chance(0.4)
     c.exact, c.smooth = True, False
     c.call(f'y = max_pool2d x kernel={pair_text(kernel)} stride={pair_text(stride)} padding={pair_text(padding)} '

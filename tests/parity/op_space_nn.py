@@ -394,7 +394,6 @@ def kl_div_loss(c, _):
     det, python = reduction_text(c)
     if batch_mean:
         det, python = 'batch_mean=1', "reduction='batchmean'"
-    c.smooth = False
     c.call(f'y = kl_div_loss x t log_target={flag(logs)} {det}', f'y = F.kl_div(x, t, {python}, log_target={logs})')
 
 

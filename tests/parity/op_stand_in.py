@@ -1,6 +1,8 @@
 """Calls that torch 1.13 refuses or fails in, although what they mean is clear: det's result is compared with
 that of the same call on converted inputs. A stand-in says which refusal it is for and what is done to the inputs
-before the call and to the results behind it. The values must agree as those of any other case.
+before the call and to the results behind it. Without a refusal it is for calls in which torch loses digits or
+overflows on the way: if the two differ, det is compared with torch's functions put together differently. The values
+must agree as those of any other case.
 """
 import re
 
@@ -15,12 +17,13 @@ USED_SOURCE = ['s = s[tuple(slice(0, n) for n in i.shape)]']
 
 class StandIn:
     def __init__(self, note, ops, refusal, before, after=lambda case: [], without=()):
-        self.note, self.ops, self.refusal, self.before, self.after = note, ops, re.compile(refusal), before, after
+        self.note, self.ops, self.before, self.after = note, ops, before, after
+        self.refusal = re.compile(refusal) if refusal else None
         self.without = without  # types that no input has
 
     def serves(self, case, refusal):
         wanted = case.op in self.ops and not any(given.dtype in self.without for given in case.inputs)
-        return wanted and self.refusal.search(refusal)
+        return wanted and (self.refusal.search(refusal) if self.refusal and refusal else self.refusal is refusal)
 
 
 def converted(case, wanted, conversion):
@@ -39,6 +42,27 @@ def of_one_type(case):
 
 def numbers_of_result_type(case):
     return ['common = torch.result_type(a, b)', 'a, b = a.to(common), b.to(common)']
+
+
+def argument(case, default):
+    """The text of the last argument of torch's call."""
+    found = re.search(r'\(x, ([^,]*)\)$', case.torch[0])
+    return found[1] if found else default
+
+
+def elu_by_expm1(case):
+    alpha, scale = (1.6732632423543772, 1.0507009873554805) if case.op == 'selu' else (argument(case, '1'), 1)
+    return [f'y = {scale} * torch.where(x > 0, x, {alpha} * torch.expm1(x.clamp(max=0)))']
+
+
+def gelu_by_sigmoid(case):
+    return ['y = x * torch.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))']
+
+
+def margins_by_logaddexp(case):
+    reduction = re.search("reduction='(.*)'", case.torch[0])[1]
+    return ['margins = -t.to(x.dtype) * x', 'y = torch.logaddexp(margins, torch.zeros_like(margins))',
+            *([] if reduction == 'none' else [f'y = y.{reduction}()'])]
 
 
 def parameters(case):
@@ -86,9 +110,15 @@ STAND_INS = [
             INTS),
     StandIn('on arguments of one type', LOSSES, 'Found dtype|bool tensor', of_one_type),
     StandIn('on arguments of one type', ('pow', 'atan2'), 'bool tensor', numbers_of_result_type),
+
+    StandIn('on arguments of one type', ('pow', 'atan2'), None, numbers_of_result_type),
+    StandIn('on f32 instead of integers', ('softsign',), None, lambda case: converted(case, INTS, 'float()')),
+    StandIn('by expm1', ('elu', 'selu'), None, lambda case: [], elu_by_expm1),
+    StandIn('by sigmoid', ('gelu_tanh',), None, lambda case: [], gelu_by_sigmoid),
+    StandIn('by logaddexp', ('soft_margin_loss',), None, lambda case: [], margins_by_logaddexp),
 ]
 
 
 def stand_in_for(case, refusal):
-    """The one for this refusal, or None."""
+    """The one for this refusal, or for none; or None."""
     return next((s for s in STAND_INS if s.serves(case, refusal)), None)
