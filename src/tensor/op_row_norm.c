@@ -70,10 +70,11 @@ static void forward_f64(const struct row_f64 *k)
         const double *x = k->x + r * k->d;
         double mean = 0, var = 0;
         for (int64_t i = 0; i < k->d && !k->rms; i++)
-            mean += x[i] / (double)k->d;
+            mean += x[i];
+        mean /= (double)k->d;
         for (int64_t i = 0; i < k->d; i++)
-            var += (x[i] - mean) * (x[i] - mean) / (double)k->d;
-        double rstd = 1 / sqrt(var + k->eps);
+            var += (x[i] - mean) * (x[i] - mean);
+        double rstd = 1 / sqrt(var / (double)k->d + k->eps);
         k->stats[2 * r] = mean;
         k->stats[2 * r + 1] = rstd;
         for (int64_t i = 0; i < k->d; i++)
@@ -87,12 +88,14 @@ static void backward_f64(const struct row_f64 *k)
         const double *x = k->x + r * k->d, *g = k->g + r * k->d;
         double mean = k->stats[2 * r], rstd = k->stats[2 * r + 1], shift = 0, slope = 0;
         for (int64_t i = 0; i < k->d; i++) {
-            double h = (x[i] - mean) * rstd, gw = g[i] * k->weight[i] / (double)k->d;
+            double h = (x[i] - mean) * rstd, gw = g[i] * k->weight[i];
             k->g_weight[i] += g[i] * h;
             k->g_bias[i] += g[i];
             shift += k->rms ? 0 : gw;
             slope += gw * h;
         }
+        shift /= (double)k->d;
+        slope /= (double)k->d;
         for (int64_t i = 0; i < k->d && k->gx; i++)
             k->gx[r * k->d + i] =
                 (g[i] * k->weight[i] - shift - (x[i] - mean) * rstd * slope) * rstd;
