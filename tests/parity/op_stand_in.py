@@ -59,9 +59,10 @@ def gelu_by_sigmoid(case):
     return ['y = x * torch.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))']
 
 
-def margins_by_logaddexp(case):
+def margins_by_log1p(case):
     reduction = re.search("reduction='(.*)'", case.torch[0])[1]
-    return ['margins = -t.to(x.dtype) * x', 'y = torch.logaddexp(margins, torch.zeros_like(margins))',
+    return ['m = -t.to(x.dtype) * x', 'low, high = m.clamp(max=0), m.clamp(min=0)',
+            'y = torch.where(m > 0, m + torch.log1p(torch.exp(-high)), torch.log1p(torch.exp(low)))',
             *([] if reduction == 'none' else [f'y = y.{reduction}()'])]
 
 
@@ -115,7 +116,7 @@ STAND_INS = [
     StandIn('on f32 instead of integers', ('softsign',), None, lambda case: converted(case, INTS, 'float()')),
     StandIn('by expm1', ('elu', 'selu'), None, lambda case: [], elu_by_expm1),
     StandIn('by sigmoid', ('gelu_tanh',), None, lambda case: [], gelu_by_sigmoid),
-    StandIn('by logaddexp', ('soft_margin_loss',), None, lambda case: [], margins_by_logaddexp),
+    StandIn('by log1p', ('soft_margin_loss',), None, lambda case: [], margins_by_log1p),
 ]
 
 
